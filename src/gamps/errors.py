@@ -1,0 +1,38 @@
+"""Failures a user can mend. Each names the field, the place, the finding and the mend."""
+
+from __future__ import annotations
+
+
+class GampsError(Exception):
+    """Base of every error that gamps raises on purpose."""
+
+
+class FieldError(GampsError, ValueError):
+    """A value that a user handed in cannot be used.
+
+    Attributes:
+      field: the name of the offending field or argument.
+      index: where in it, or None if the whole field is meant.
+      finding: what was found there.
+      mend: what to do or write instead.
+    """
+
+    def __init__(
+        self, field: str, finding: str, mend: str, *, index: tuple[int, ...] | int | None = None
+    ) -> None:
+        self.field, self.finding, self.mend = field, finding, mend
+        self.index = (index,) if isinstance(index, int) else index
+        place = field if self.index is None else f"{field}[{', '.join(map(str, self.index))}]"
+        super().__init__(f"{place}: {finding}. {mend}")
+
+
+class TrajectoryError(FieldError):
+    """Logged data that cannot be trusted: wrong shape, not finite, zero-probability action."""
+
+
+class SettingError(FieldError):
+    """A setting outside the range in which it means something."""
+
+
+class OutputError(GampsError, OSError):
+    """A result would overwrite an earlier one, or cannot be written."""

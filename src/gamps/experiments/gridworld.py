@@ -1,0 +1,193 @@
+"""Learning curves of the four recipes on the gridworld, for logs of different sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gamps import recipes, report
+from gamps.envs import TwoAreas
+from gamps.envs.two_areas import two_areas
+from gamps.experiments.setup import (
+    FitName,
+    LayoutName,
+    best_return,
+    fit_of,
+    learn,
+    logs_of,
+    seed_keys,
+    true_return,
+)
+from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue
+
+BaselineName = Literal["none", "per_time", "minimum_variance", "state_value"]
+
+RECIPES = {
+    "gamps": recipes.gamps,
+    "ml": recipes.ml,
+    "pgt": recipes.pgt,
+    "reinforce": recipes.reinforce,
+}
+MODEL_FREE = ("pgt", "reinforce")
+BASELINES = {
+    "none": NoBaseline(),
+    "per_time": PerTime(),
+    "minimum_variance": MinimumVariance(),
+    "state_value": StateValue(),
+}
+
+
+def parts_of(env: TwoAreas, name: str, baseline: BaselineName, fit: FitName) -> dict[str, Any]:
+    """The parts of a recipe under a treatment."""
+    if name not in MODEL_FREE:
+        return {"baseline": BASELINES[baseline], "fit": fit_of(env, fit)}
+    own = "minimum_variance" if baseline == "state_value" else baseline
+    return {"baseline": BASELINES[own]}
+
+
+def gridworld(
+    *,
+    seeds: int = 20,
+    out: Path = Path("runs/gridworld"),
+    quick: bool = False,
+    layout: LayoutName = "B",
+    baselines: tuple[BaselineName, ...] = ("none", "per_time", "state_value"),
+    trajectories: tuple[int, ...] = (10, 25, 50, 100, 250, 1000),
+    iterations: int = 100,
+    fit: FitName = "closed",
+    overwrite: bool = False,
+) -> None:
+    """Learning curves: GAMPS, ML, PGT and REINFORCE on logs of six sizes.
+
+    All recipes see the same logs and get the same treatment; a figure and a table for each
+    baseline. The return is exact and discounted, of the policy as it is (stochastic).
+
+    Example: gamps reproduce gridworld --layout plain --trajectories 10 100 --out runs/plain
+
+    Args:
+      seeds: independent runs, seeds 0, 1, …, all in one compiled program.
+      out: folder for gridworld.json and gridworld.png.
+      quick: 3 seeds, one log size of 25, 20 iterations, in about half a minute.
+      layout: gridworld layout: B, A or plain.
+      baselines: treatments to show, the same for all; but state_value is the V(s) of a model, and
+        PGT and REINFORCE, which have none, get minimum_variance in its place.
+      trajectories: sizes of the log.
+      iterations: policy steps of Adam at 0.2.
+      fit: of the model; "closed" or "adam".
+      overwrite: replace an earlier result in the same folder.
+    """
+    if quick:
+        seeds, trajectories, iterations = min(seeds, 3), (25,), min(iterations, 20)
+    out, env = report.folder(out, "gridworld", overwrite=overwrite), two_areas(layout)
+    keys, measure = seed_keys(seeds), true_return(env)
+    cells = [
+        (n, baseline, name) for n in trajectories for baseline in baselines for name in RECIPES
+    ]
+    curves: dict[str, dict[int, dict[str, np.ndarray]]] = {
+        b: {n: {} for n in trajectories} for b in baselines
+    }
+    with report.bar(f"gridworld {layout}", len(cells) * iterations) as advance:
+        logs = {n: logs_of(env, keys, n) for n in trajectories}
+        for n, baseline, name in cells:
+            progress = report.ticking(advance, f"{baseline}, N = {n}, {report.LABELS[name]}")
+            returns = learn(
+                env,
+                RECIPES[name],
+                logs[n],
+                keys,
+                parts=parts_of(env, name, baseline, fit),
+                iterations=iterations,
+                measure=measure,
+                progress=progress,
+            )
+            curves[baseline][n][name] = np.asarray(returns)
+    results = {
+        baseline: {
+            str(n): {name: _numbers(c) for name, c in of_n.items()} for n, of_n in by_n.items()
+        }
+        for baseline, by_n in curves.items()
+    }
+    paired = {
+        baseline: {str(n): _paired(of_n) for n, of_n in by_n.items()}
+        for baseline, by_n in curves.items()
+    }
+    optimum = best_return(env)
+    settings = dict(
+        seeds=seeds,
+        layout=layout,
+        baselines=baselines,
+        trajectories=trajectories,
+        iterations=iterations,
+        fit=fit,
+        optimum=optimum,
+    )
+    report.save(
+        out,
+        "gridworld",
+        settings=settings,
+        results=results | {"gamps_minus": paired},
+        paper={"claim": "the GAMPS curve is above the others at every N"},
+        figure=_figure(curves, optimum, layout),
+        table=_table(results, paired, optimum, layout, seeds),
+    )
+
+
+def _numbers(curve: np.ndarray) -> dict[str, Any]:
+    return {"final": report.summary(curve[-1]), "best": report.summary(curve.max(axis=0))}
+
+
+def _paired(of_n: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Final return of GAMPS minus that of each other recipe, on the same logs."""
+    others = [name for name in of_n if name != "gamps"]
+    return {name: report.summary(of_n["gamps"][-1] - of_n[name][-1]) for name in others}
+
+
+def verdict(paired: dict[str, Any]) -> str:
+    """Whether GAMPS is first, tied within one standard error, or behind, and behind whom."""
+    behind = [
+        k for k, d in paired.items() if d["mean"] < -report.standard_error(d) and d["mean"] < -1e-6
+    ]
+    if behind:
+        return "behind " + ", ".join(report.LABELS[name] for name in behind)
+    return "first" if all(d["mean"] > 0 for d in paired.values()) else "tied"
+
+
+def _table(
+    results: dict[str, Any], paired: dict[str, Any], optimum: float, layout: str, seeds: int
+) -> Any:
+    table = report.rich_table(
+        f"Final return, layout {layout}, {seeds} runs (mean ± std; optimum {optimum:.2f})",
+        ["baseline", "N", *report.LABELS.values(), "GAMPS is"],
+        caption="tied: behind by less than one standard error of the paired difference. "
+        "Under state value, PGT and REINFORCE have the minimum-variance baseline. "
+        "The paper shows curves only and claims GAMPS first at every N.",
+    )
+    for baseline, by_n in results.items():
+        for n, of_n in by_n.items():
+            row = [report.spread(of_n[k]["final"], 3) for k in report.LABELS]
+            table.add_row(baseline.replace("_", " "), n, *row, verdict(paired[baseline][n]))
+        table.add_section()
+    return table
+
+
+def _figure(curves: dict[str, Any], optimum: float, layout: str) -> Any:
+    sizes = list(next(iter(curves.values())))
+    figure, axes = report.panels(len(curves), len(sizes))
+    for row, (baseline, by_n) in zip(axes, curves.items(), strict=True):
+        for axis, n in zip(row, sizes, strict=True):
+            for name, values in reversed(by_n[n].items()):
+                report.curve(axis, values, label=report.LABELS[name], colour=report.COLOURS[name])
+            axis.axhline(optimum, color="black", linewidth=0.8, linestyle=":")
+            worst = min(float(values[0].mean()) for values in by_n[n].values())
+            axis.set_ylim(2.2 * worst, optimum + 1)
+            axis.set_title(f"N = {n}, baseline {baseline.replace('_', ' ')}", fontsize=9)
+        row[0].set_ylabel("discounted return")
+    for axis in axes[-1]:
+        axis.set_xlabel("iteration")
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.suptitle(
+        f"Two-areas gridworld, layout {layout}: mean ± std; dotted: optimum", fontsize=11
+    )
+    return figure

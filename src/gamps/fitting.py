@@ -1,0 +1,126 @@
+"""Weighted maximum likelihood (eq. objectiveP).
+
+A fit is a callable `(key, model, trajectories, weights) -> (model, loss)`, where the loss is the
+weighted mean of -log p̂ after fitting.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from gamps.models import ClosedFormModel, Model
+from gamps.trajectories import Trajectories
+
+
+def negative_log_likelihood(
+    model: Model, trajectories: Trajectories, weights: Float[Array, "N T"]
+) -> Float[Array, ""]:
+    """-Σ ω log p̂(s'|s, a) / Σ ω, over real steps of positive weight."""
+    log_prob = jax.vmap(jax.vmap(model.log_prob))(
+        trajectories.states, trajectories.actions, trajectories.next_states
+    )
+    used = trajectories.mask & (weights > 0)
+    total = jnp.sum(jnp.where(used, weights, 0.0))
+    loss = jnp.sum(jnp.where(used, -weights * log_prob, 0.0))
+    return loss / jnp.where(total > 0, total, 1.0)
+
+
+class ClosedForm(eqx.Module):
+    """The exact maximiser, for models with sufficient statistics."""
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: ClosedFormModel,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[ClosedFormModel, Float[Array, ""]]:
+        """Fit from scratch; `model` gives only the shape."""
+        del key
+
+        def flat(values: Any) -> Any:
+            return values.reshape(-1, *values.shape[2:])
+
+        used = jnp.where(trajectories.mask, weights, 0.0)
+        # The maximiser does not depend on the scale, but float32 sums of tiny weights do.
+        used = used / jnp.maximum(jnp.max(used), jnp.finfo(used.dtype).tiny)
+        statistics = model.statistics(
+            flat(trajectories.states),
+            flat(trajectories.actions),
+            flat(trajectories.next_states),
+            flat(used),
+        )
+        fitted = model.from_statistics(statistics)
+        return fitted, negative_log_likelihood(fitted, trajectories, weights)
+
+
+class GradientDescent(eqx.Module):
+    """Adam on the weighted likelihood, stopping early, all inside the compiled step.
+
+    Attributes:
+      steps: at most so many full-batch steps.
+      learning_rate: of Adam; traced, so it can be swept.
+      patience: stop after so many steps without a new lowest loss.
+      start: the model that every fit starts from; None continues from the last one.
+    """
+
+    steps: int = 300
+    learning_rate: Float[Array, "*seeds"] | float = eqx.field(default=0.01, converter=jnp.asarray)
+    patience: int = 5
+    start: Model | None = None
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Model,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Model, Float[Array, ""]]:
+        """Fit by descent."""
+        del key
+        initial = model if self.start is None else self.start
+        parameters, static = eqx.partition(initial, eqx.is_inexact_array)
+        adam = optax.scale_by_adam()
+
+        def loss_of(parameters: Any) -> Array:
+            return negative_log_likelihood(eqx.combine(parameters, static), trajectories, weights)
+
+        def more(carry: Any) -> Array:
+            _, _, _, stale, step = carry
+            return (step < self.steps) & (stale < self.patience)
+
+        def descend(carry: Any) -> Any:
+            parameters, moments, lowest, stale, step = carry
+            loss, gradient = jax.value_and_grad(loss_of)(parameters)
+            updates, moments = adam.update(gradient, moments, parameters)
+            parameters = jax.tree.map(
+                lambda p, u: p - jnp.asarray(self.learning_rate, p.dtype) * u, parameters, updates
+            )
+            stale = jnp.where(loss < lowest, 0, stale + 1)
+            return parameters, moments, jnp.minimum(loss, lowest), stale, step + 1
+
+        start_loss = jnp.full((), jnp.inf, dtype=weights.dtype)
+        start = (parameters, adam.init(parameters), start_loss, jnp.asarray(0), jnp.asarray(0))
+        parameters = jax.lax.while_loop(more, descend, start)[0]
+        return eqx.combine(parameters, static), loss_of(parameters)
+
+
+class Keep(eqx.Module):
+    """No fit: recipes without a model, or with a model known beforehand."""
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Any,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Any, Float[Array, ""]]:
+        """Return the model as it is."""
+        del key, trajectories
+        return model, jnp.zeros((), dtype=weights.dtype)

@@ -1,0 +1,145 @@
+"""Importance ratios in log space, and how far they can be trusted.
+
+`log_rho[i, t]` = Σ_{l≤t} log π(a_l|s_l) - log π_b(a_l|s_l). It is exponentiated in one place only,
+`exponentiate`, after its maximum is taken out: a product of ratios overflows float32 at step 127
+already for a ratio of 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float
+
+from gamps.policies import Policy, log_probs
+from gamps.trajectories import Trajectories
+
+
+class Ratios(NamedTuple):
+    """The ratios of one iteration, as every later stage takes them.
+
+    Attributes:
+      log_rho: `[N, T]`, log ρ_{0:t}.
+      discounted_rho: `[N, T]`, γ^t ρ_{0:t} divided by exp(log_scale); in [0, 1], zero where padded.
+      log_scale: log of the scale taken out.
+    """
+
+    log_rho: Float[Array, "N T"]
+    discounted_rho: Float[Array, "N T"]
+    log_scale: Float[Array, ""]
+
+    @classmethod
+    def of(
+        cls,
+        log_rho: Float[Array, "N T"],
+        mask: Bool[Array, "N T"],
+        discount: Float[Array, ""] | float,
+    ) -> Ratios:
+        """Discount and exponentiate."""
+        steps = jnp.arange(log_rho.shape[1], dtype=log_rho.dtype)
+        discounted = log_rho + steps * jnp.log(discount).astype(log_rho.dtype)
+        return cls(log_rho, *exponentiate(discounted, mask))
+
+
+def log_rho(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
+    """Cumulative log-ratio of τ_{0:t}; padded steps repeat the last real one.
+
+    Args:
+      policy: the policy whose expectation is wanted.
+      trajectories: logged under the behaviour policy.
+
+    Returns:
+      `[N, T]`, -inf from the first action on that `policy` cannot take.
+    """
+    ratios = log_probs(policy, trajectories) - trajectories.behaviour_log_prob
+    return jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)
+
+
+def exponentiate(
+    log_weights: Float[Array, "*shape"], mask: Bool[Array, "*shape"]
+) -> tuple[Float[Array, "*shape"], Float[Array, ""]]:
+    """exp(log_weights) with the largest made one.
+
+    Args:
+      log_weights: any shape; -inf is allowed, +inf is not.
+      mask: True where a weight counts.
+
+    Returns:
+      Weights in [0, 1], zero where masked, and the log of the scale taken out: the true weights
+      are `weights * exp(log_scale)`, which may be too large to represent.
+    """
+    peak = jnp.max(jnp.where(mask, log_weights, -jnp.inf))
+    log_scale = jax.lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0.0))
+    # The inner where keeps a padded overflow out of exp, whose NaN would survive the outer one.
+    shifted = jnp.where(mask, log_weights - log_scale, -jnp.inf)
+    return jnp.exp(shifted), log_scale
+
+
+def clip(log_rho: Float[Array, "N T"], *, maximum: float) -> Float[Array, "N T"]:
+    """Truncated ratios, ρ ≤ `maximum`: less variance for some bias."""
+    return jnp.minimum(log_rho, jnp.log(maximum))
+
+
+def self_normalise(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+    """Ratios that average to one at each step, over all `N` trajectories.
+
+    A trajectory that has ended keeps its last ratio in the average, since it still stands for
+    its share of the probability.
+    """
+    total = logsumexp(log_rho, axis=0, keepdims=True)
+    total = jnp.where(jnp.isfinite(total), total, 0.0)
+    return log_rho - total + jnp.log(len(log_rho))
+
+
+def effective_sample_size(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
+    """Kish's (Σw)² / Σw² from log-weights; between 1 and n, or 0 if all weights are zero."""
+    peak = jnp.max(log_weights)
+    weights = jnp.exp(log_weights - jnp.where(jnp.isfinite(peak), peak, 0.0))
+    squares = jnp.sum(weights**2)
+    return jnp.where(squares > 0, jnp.sum(weights) ** 2 / jnp.where(squares > 0, squares, 1.0), 0.0)
+
+
+def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
+    """Tail index of the weights: above 0.7 an importance-sampling average is not to be trusted.
+
+    A generalised Pareto distribution is fitted to the excesses of the largest min(n/5, 3√n)
+    weights by the profile posterior mean of Zhang and Stephens (2009), with the weak prior of
+    Pareto-smoothed importance sampling (Vehtari et al., 2024).
+
+    Args:
+      log_weights: `[n]`, not necessarily normalised.
+
+    Returns:
+      The index; 0 for a constant tail, +inf where fewer than five weights make the tail.
+    """
+    n = len(log_weights)
+    size = int(min(n / 5, 3 * n**0.5))
+    if size < 5:
+        return jnp.asarray(jnp.inf, dtype=log_weights.dtype)
+    weights = jnp.sort(exponentiate(log_weights, jnp.ones(n, dtype=bool))[0])
+    excess = weights[-size:] - weights[-size - 1]
+    largest = excess[-1]
+    constant = largest <= 0
+    excess = jnp.where(constant, jnp.ones_like(excess), excess)
+    quartile = jnp.maximum(excess[int(size / 4 + 0.5) - 1], jnp.finfo(excess.dtype).tiny ** 0.25)
+    grid = 30 + int(size**0.5)
+    steps = jnp.arange(1, grid + 1, dtype=excess.dtype)
+    theta = 1 / excess[-1] + (1 - jnp.sqrt(grid / (steps - 0.5))) / (3 * quartile)
+    k = jnp.mean(jnp.log1p(-theta[:, None] * excess), axis=1)
+    # log(-θ/k) with both signs kept out of the logarithm; θ = 0 is the exponential limit.
+    ratio = -theta / jnp.where(k == 0, 1.0, k)
+    profile = size * (jnp.log(jnp.where(ratio > 0, ratio, 1 / jnp.mean(excess))) - k - 1)
+    posterior = jax.nn.softmax(profile)
+    best = jnp.sum(posterior * theta)
+    index = jnp.mean(jnp.log1p(-best * excess))
+    index = (index * size + 0.5 * 10) / (size + 10)
+    return jnp.where(constant, 0.0, index)
+
+
+def whole_episode(log_rho: Float[Array, "N T"], mask: Bool[Array, "N T"]) -> Float[Array, "N"]:
+    """Log ρ_{0:T-1}, each trajectory's at its last real step."""
+    last = jnp.sum(mask, axis=1) - 1
+    return jnp.take_along_axis(log_rho, last[:, None], axis=1)[:, 0]

@@ -1,0 +1,175 @@
+"""Transition models: `log_prob(observation, action, next_observation)` and `sample`.
+
+All is written for one unbatched transition, but for the sufficient statistics of models with a
+closed-form fit, which are sums over transitions and so add up over shards of a log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+
+class Model(eqx.Module):
+    """The interface of every transition model."""
+
+    def log_prob(self, observation: Any, action: Any, next_observation: Any) -> Float[Array, ""]:
+        """Log-density of one transition."""
+        raise NotImplementedError
+
+    def sample(self, key: Key[Array, ""], observation: Any, action: Any) -> Any:
+        """Draw the next observation."""
+        raise NotImplementedError
+
+
+class ClosedFormModel(Model):
+    """A model whose weighted maximum likelihood is a function of summed statistics."""
+
+    def statistics(
+        self,
+        observations: Any,
+        actions: Any,
+        next_observations: Any,
+        weights: Float[Array, "n"],
+    ) -> Any:
+        """Weighted sufficient statistics of `n` transitions: a sum, so shards add up."""
+        raise NotImplementedError
+
+    def from_statistics(self, statistics: Any) -> ClosedFormModel:
+        """The maximiser of the weighted likelihood."""
+        raise NotImplementedError
+
+
+class FiniteModel(ClosedFormModel):
+    """A model of finitely many states and actions, whose values can be solved exactly."""
+
+    def transitions(self) -> Float[Array, "S A S"]:
+        """p̂(s'|s, a) as a table."""
+        raise NotImplementedError
+
+    def states(self) -> Any:
+        """`[S, ...]`, one observation a state."""
+        raise NotImplementedError
+
+    def index(self, observation: Any) -> Int[Array, ""]:
+        """The state that an observation shows."""
+        raise NotImplementedError
+
+
+def _log_frequencies(counts: Float[Array, "..."]) -> Float[Array, "..."]:
+    # The floor keeps logits finite where nothing was seen: exp of it is zero beside any real
+    # count, and a row without any weight becomes uniform.
+    return jnp.log(jnp.maximum(counts, jnp.finfo(counts.dtype).tiny))
+
+
+class ActionEffect(FiniteModel):
+    """The paper's gridworld model: the effect of an action, whatever the state.
+
+    p̂(m|s, a) = softmax(W)_{a,m}; the rule from effect to next state is known. An observation is
+    the pair (state, effect that led there), so that the log shows the effect even where a wall
+    blocked it.
+
+    Attributes:
+      logits: `[A, E]`, W.
+      successors: `[S, E]`, the state that each effect leads to.
+    """
+
+    logits: Float[Array, "*seeds A E"]
+    successors: Int[Array, "*seeds S E"]
+
+    def log_prob(
+        self, observation: Any, action: Int[Array, ""], next_observation: Int[Array, "2"]
+    ) -> Float[Array, ""]:
+        """Log-probability of the logged effect."""
+        del observation
+        return jax.nn.log_softmax(self.logits[action])[next_observation[1]]
+
+    def sample(
+        self, key: Key[Array, ""], observation: Int[Array, "2"], action: Int[Array, ""]
+    ) -> Int[Array, "2"]:
+        """Draw an effect and apply the known rule."""
+        effect = jax.random.categorical(key, self.logits[action])
+        return jnp.stack([self.successors[observation[0], effect], effect])
+
+    def statistics(
+        self,
+        observations: Any,
+        actions: Int[Array, "n"],
+        next_observations: Int[Array, "n 2"],
+        weights: Float[Array, "n"],
+    ) -> Float[Array, "A E"]:
+        """Weighted counts of (action, effect)."""
+        del observations
+        counts = jnp.zeros(self.logits.shape, weights.dtype)
+        return counts.at[actions, next_observations[:, 1]].add(weights)
+
+    def from_statistics(self, statistics: Float[Array, "A E"]) -> ActionEffect:
+        """Weighted frequencies of the effects of each action."""
+        return ActionEffect(_log_frequencies(statistics), self.successors)
+
+    def transitions(self) -> Float[Array, "S A S"]:
+        """Effects pushed through the known rule."""
+        reached = jax.nn.one_hot(self.successors, len(self.successors), dtype=self.logits.dtype)
+        return jnp.einsum("ae,set->sat", jax.nn.softmax(self.logits, axis=-1), reached)
+
+    def states(self) -> Int[Array, "S 2"]:
+        """Each state, as reached by the last effect (staying, in the gridworld)."""
+        n_states, n_effects = self.successors.shape
+        return jnp.stack([jnp.arange(n_states), jnp.full(n_states, n_effects - 1)], axis=1)
+
+    def index(self, observation: Int[Array, "2"]) -> Int[Array, ""]:
+        """The state, without the effect."""
+        return observation[0]
+
+
+class Tabular(FiniteModel):
+    """p̂(s'|s, a) without any structure.
+
+    Attributes:
+      logits: `[S, A, S]`.
+    """
+
+    logits: Float[Array, "*seeds S A S"]
+
+    def log_prob(
+        self, observation: Int[Array, ""], action: Int[Array, ""], next_observation: Int[Array, ""]
+    ) -> Float[Array, ""]:
+        """Log-probability of the next state."""
+        return jax.nn.log_softmax(self.logits[observation, action])[next_observation]
+
+    def sample(
+        self, key: Key[Array, ""], observation: Int[Array, ""], action: Int[Array, ""]
+    ) -> Int[Array, ""]:
+        """Draw the next state."""
+        return jax.random.categorical(key, self.logits[observation, action])
+
+    def statistics(
+        self,
+        observations: Int[Array, "n"],
+        actions: Int[Array, "n"],
+        next_observations: Int[Array, "n"],
+        weights: Float[Array, "n"],
+    ) -> Float[Array, "S A S"]:
+        """Weighted counts of (state, action, next state)."""
+        counts = jnp.zeros(self.logits.shape, weights.dtype)
+        return counts.at[observations, actions, next_observations].add(weights)
+
+    def from_statistics(self, statistics: Float[Array, "S A S"]) -> Tabular:
+        """Weighted frequencies; a pair never seen becomes uniform."""
+        return Tabular(_log_frequencies(statistics))
+
+    def transitions(self) -> Float[Array, "S A S"]:
+        """Softmax of the logits."""
+        return jax.nn.softmax(self.logits, axis=-1)
+
+    def states(self) -> Int[Array, "S"]:
+        """States are their own observations."""
+        return jnp.arange(len(self.logits))
+
+    def index(self, observation: Int[Array, ""]) -> Int[Array, ""]:
+        """The observation itself."""
+        return observation

@@ -1,0 +1,177 @@
+"""The loop: Algorithm 1 with every part exchangeable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from gamps import gradients, importance
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+Part = Callable[..., Any]
+
+# Built once: a new optimiser object would be a new program to compile.
+ADAM = optax.scale_by_adam()
+
+# Adam squares the gradient, so float32 bears a norm of about 1e18 and no more.
+LARGEST_LOG_NORM = 35.0
+
+
+class State(NamedTuple):
+    """What an iteration hands to the next."""
+
+    policy: Policy
+    model: Any
+    optimiser: Any
+    iteration: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What an iteration reports.
+
+    Attributes:
+      gradient_norm: 2-norm of the gradient, without the scale below.
+      log_scale: log of the scale of gradient and weights, taken out before exponentiating.
+      model_loss: weighted negative log-likelihood after the fit.
+      ess: effective number of trajectories, by the ratios of whole episodes.
+      pareto_k: tail index of the same ratios.
+      weights_ess: effective number of transitions in the fit.
+    """
+
+    gradient_norm: Float[Array, ""]
+    log_scale: Float[Array, ""]
+    model_loss: Float[Array, ""]
+    ess: Float[Array, ""]
+    pareto_k: Float[Array, ""]
+    weights_ess: Float[Array, ""]
+
+
+def _identity(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+    return log_rho
+
+
+class Search(eqx.Module):
+    """A policy search: the log, the known task, and one part a stage.
+
+    Attributes:
+      trajectories: the log.
+      task: reward, termination, discount.
+      weighting: `weights` part, ω.
+      fit: `fitting` part, p̂.
+      values: `values` part, Q.
+      baseline: `values` part, b.
+      learning_rate: of the policy; traced, so it can be swept without compiling again.
+      ratio: transforms log ρ, for example `importance.self_normalise`.
+      optimiser: an optax transformation without its learning rate.
+    """
+
+    trajectories: Trajectories
+    task: Task
+    weighting: Part
+    fit: Part
+    values: Part
+    baseline: Part
+    learning_rate: Float[Array, "*seeds"] | float = eqx.field(converter=jnp.asarray)
+    ratio: Part = _identity
+    optimiser: optax.GradientTransformation = ADAM
+
+    def init(self, policy: Policy, model: Any = None) -> State:
+        """The state before the first iteration."""
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        return State(policy, model, self.optimiser.init(parameters), jnp.asarray(0))
+
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+        """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
+        key_fit, key_values, key_baseline = jax.random.split(key, 3)
+        log, policy = self.trajectories, state.policy
+
+        log_rho = self.ratio(importance.log_rho(policy, log))
+        ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
+        weights = self.weighting(policy, log, ratios)
+        model, loss = self.fit(key_fit, state.model, log, weights)
+        q = self.values(key_values, policy, model, self.task, log, ratios)
+        b = self.baseline(key_baseline, policy, model, self.task, log, ratios, q)
+        gradient = gradients.off_policy(policy, log, q - ratios.discounted_rho * b)
+
+        norm = optax.tree.norm(gradient)
+        ascent = jax.tree.map(lambda g: _scaled(g, norm, ratios.log_scale), gradient)
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
+        policy = eqx.apply_updates(
+            policy, jax.tree.map(lambda u: jnp.asarray(self.learning_rate, u.dtype) * u, updates)
+        )
+        whole = importance.whole_episode(log_rho, log.mask)
+        info = Info(
+            gradient_norm=norm,
+            log_scale=ratios.log_scale,
+            model_loss=loss,
+            ess=importance.effective_sample_size(whole),
+            pareto_k=importance.pareto_k(whole),
+            weights_ess=importance.effective_sample_size(jnp.log(weights).ravel()),
+        )
+        return State(policy, model, optimiser, state.iteration + 1), info
+
+
+def _scaled(gradient: Array, norm: Array, log_scale: Array) -> Array:
+    """Put the scale back, as far as the optimiser can bear it."""
+    log_norm = jnp.log(jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
+    return gradient * jnp.exp(jnp.minimum(log_scale, LARGEST_LOG_NORM - log_norm))
+
+
+def _advance(
+    search: Search, key: Array, state: State, measure: Callable[[State], Any]
+) -> tuple[State, Info, Any]:
+    state, info = search.step(jax.random.fold_in(key, state.iteration), state)
+    return state, info, measure(state)
+
+
+_one = eqx.filter_jit(_advance)
+_many = eqx.filter_jit(
+    eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, eqx.if_array(0), None))
+)
+
+
+def _nothing(state: State) -> None:
+    del state
+
+
+def run(
+    search: Search,
+    key: Key[Array, "..."],
+    state: State,
+    *,
+    iterations: int,
+    measure: Callable[[State], Any] = _nothing,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> tuple[State, Info, Any]:
+    """Repeat `search.step`, each iteration one compiled call.
+
+    Args:
+      search: the assembled algorithm.
+      key: one key; or an array of keys, one a seed, when every array of `search` and `state` has
+        a leading axis of seeds (as `eqx.filter_vmap` of their construction gives). All seeds then
+        run in one program.
+      state: from `search.init`.
+      iterations: how many steps.
+      measure: called on each new state inside the compiled step; its results are kept.
+      progress: wraps the range of iterations, for example in a progress bar.
+
+    Returns:
+      The last state, the infos, and the measurements; the latter two stacked with iterations as
+      the leading axis.
+    """
+    advance = _one if key.ndim == 0 else _many
+    history = []
+    for _ in progress(range(iterations)):
+        state, *reported = advance(search, key, state, measure)
+        history.append(tuple(reported))
+    infos, measured = jax.tree.map(lambda *leaves: jnp.stack(leaves), *history)
+    return state, infos, measured

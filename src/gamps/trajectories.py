@@ -1,0 +1,258 @@
+"""The logged data: padded `[N, T]` arrays with a mask, and their validation.
+
+Per-trajectory functions elsewhere are written for one row (every leading `N` gone) and
+`jax.vmap`ped by their caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Shaped
+
+from gamps.errors import TrajectoryError
+
+
+class Episode(NamedTuple):
+    """One logged episode of `T` steps, as NumPy arrays or lists.
+
+    Attributes:
+      observations: `[T + 1, ...]`, the last one being where the episode ended.
+      actions: `[T, ...]`, as the policy drew them, before any clipping by the environment.
+      rewards: `[T]`.
+      behaviour_log_prob: `[T]`, log-density of each action under the logging policy.
+      terminated: True if the environment ended it, False if it was cut off.
+    """
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    behaviour_log_prob: Any
+    terminated: bool = False
+
+
+class Trajectories(eqx.Module):
+    """`N` logged trajectories, padded to `T` steps.
+
+    Attributes:
+      observations: `[N, T + 1, ...]`; padding repeats the last observation.
+      actions: `[N, T, ...]`; padding repeats the last action, so that densities stay finite.
+      rewards: `[N, T]`, zero where padded.
+      behaviour_log_prob: `[N, T]`, zero where padded.
+      mask: `[N, T]`, True on real steps; each row is a run of True followed by False.
+      terminated: `[N]`, whether the environment ended the episode.
+    """
+
+    observations: Shaped[Array, "*N T_plus_1 ..."]
+    actions: Shaped[Array, "*N T ..."]
+    rewards: Float[Array, "*N T"]
+    behaviour_log_prob: Float[Array, "*N T"]
+    mask: Bool[Array, "*N T"]
+    terminated: Bool[Array, "*N"]
+
+    @property
+    def n_trajectories(self) -> int:
+        """`N`."""
+        return int(self.mask.shape[0])
+
+    @property
+    def n_steps(self) -> int:
+        """`T`, padding included."""
+        return int(self.mask.shape[-1])
+
+    @property
+    def lengths(self) -> Shaped[Array, "*N"]:
+        """Steps of each trajectory, padding excluded."""
+        return jnp.sum(self.mask, axis=-1)
+
+    @property
+    def states(self) -> Shaped[Array, "*N T ..."]:
+        """The observation before each step."""
+        return self.observations[(slice(None),) * (self.mask.ndim - 1) + (slice(None, -1),)]
+
+    @property
+    def next_states(self) -> Shaped[Array, "*N T ..."]:
+        """The observation after each step."""
+        return self.observations[(slice(None),) * (self.mask.ndim - 1) + (slice(1, None),)]
+
+
+def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> Trajectories:
+    """Pad episodes of different lengths into one validated container.
+
+    Args:
+      episodes: at least one episode of at least one step.
+      length: `T` to pad to; the longest episode by default. Logs of equal `length` share one
+        compilation.
+
+    Returns:
+      Validated trajectories.
+
+    Raises:
+      TrajectoryError: naming the field, the episode and the step that cannot be used.
+
+    Example:
+      >>> trajectories = from_episodes(
+      ...     [
+      ...         Episode([0, 1, 2], [1, 1], [0.0, 1.0], [-0.7, -0.7], terminated=True),
+      ...         Episode([0, 0], [0], [0.0], [-0.7]),
+      ...     ]
+      ... )
+      >>> trajectories.mask.tolist()
+      [[True, True], [True, False]]
+    """
+    if not episodes:
+        raise TrajectoryError("episodes", "the list is empty", "Pass at least one Episode")
+    rows = [Episode._make(map(np.asarray, episode)) for episode in episodes]
+    for i, row in enumerate(rows):
+        _check_lengths(i, row, rows[0])
+    longest = max(len(row.rewards) for row in rows)
+    length = longest if length is None else length
+    if length < longest:
+        raise TrajectoryError(
+            "length", f"{length} is shorter than an episode of {longest} steps", "Pass a larger one"
+        )
+
+    def pad(values: np.ndarray, size: int, *, repeat: bool) -> np.ndarray:
+        tail = np.repeat(values[-1:], size - len(values), axis=0)
+        return np.concatenate([values, tail if repeat else np.zeros_like(tail)])
+
+    def floats(name: str) -> Float[Array, "N T"]:
+        padded = [pad(getattr(row, name), length, repeat=False) for row in rows]
+        return jnp.asarray(np.stack(padded), dtype=jnp.result_type(float))
+
+    steps = np.asarray([len(row.rewards) for row in rows])
+    return validate(
+        Trajectories(
+            observations=_stack([pad(r.observations, length + 1, repeat=True) for r in rows]),
+            actions=_stack([pad(r.actions, length, repeat=True) for r in rows]),
+            rewards=floats("rewards"),
+            behaviour_log_prob=floats("behaviour_log_prob"),
+            mask=jnp.asarray(np.arange(length) < steps[:, None]),
+            terminated=jnp.asarray([bool(row.terminated) for row in rows]),
+        )
+    )
+
+
+def validate(trajectories: Trajectories) -> Trajectories:
+    """Check shapes and values, on the host, before anything is compiled.
+
+    Args:
+      trajectories: the container to check.
+
+    Returns:
+      The same container.
+
+    Raises:
+      TrajectoryError: at the first field, trajectory and step that cannot be used.
+    """
+    mask = np.asarray(trajectories.mask)
+    _check_shapes(trajectories, mask)
+    lengths = mask.sum(axis=1)
+    if (empty := np.flatnonzero(lengths == 0)).size:
+        raise TrajectoryError(
+            "mask", "a trajectory without a step", "Drop empty episodes", index=int(empty[0])
+        )
+    broken = np.flatnonzero((np.arange(mask.shape[1]) < lengths[:, None]).__ne__(mask).any(axis=1))
+    if broken.size:
+        raise TrajectoryError(
+            "mask",
+            "False before True",
+            "Real steps must come first: mask = arange(T) < length",
+            index=int(broken[0]),
+        )
+    observed = np.concatenate([np.ones_like(mask[:, :1]), mask], axis=1)
+    _check_finite("observations", trajectories.observations, observed)
+    _check_finite("actions", trajectories.actions, mask)
+    _check_finite("rewards", trajectories.rewards, mask)
+    zero = np.argwhere((np.asarray(trajectories.behaviour_log_prob) == -np.inf) & mask)
+    if zero.size:
+        raise TrajectoryError(
+            "behaviour_log_prob",
+            "-inf: the logging policy could not have drawn this action",
+            "Log the action before clipping, with the density of the policy that drew it",
+            index=tuple(map(int, zero[0])),
+        )
+    _check_finite("behaviour_log_prob", trajectories.behaviour_log_prob, mask)
+    return trajectories
+
+
+def _stack(rows: list[np.ndarray]) -> Array:
+    stacked = np.stack(rows)
+    kind = jnp.result_type(float) if stacked.dtype.kind == "f" else jnp.result_type(int)
+    return jnp.asarray(stacked, dtype=kind)
+
+
+def _check_lengths(i: int, row: Episode, first: Episode) -> None:
+    for name in ("observations", "actions", "rewards", "behaviour_log_prob"):
+        values = getattr(row, name)
+        if values.dtype.kind not in "fiub":
+            raise TrajectoryError(
+                name, f"dtype {values.dtype} is not numeric", "Pass a rectangular array", index=i
+            )
+        if values.ndim == 0:
+            raise TrajectoryError(name, "a scalar", "Pass one value a step", index=i)
+    steps = len(row.rewards)
+    if steps == 0:
+        raise TrajectoryError("rewards", "an episode without a step", "Drop it", index=i)
+    for name, expected in (
+        ("observations", steps + 1),
+        ("actions", steps),
+        ("behaviour_log_prob", steps),
+    ):
+        values = getattr(row, name)
+        if len(values) != expected:
+            raise TrajectoryError(
+                name,
+                f"{len(values)} entries for {steps} rewards",
+                f"Expected {expected}: observations have one more than rewards, the rest as many",
+                index=i,
+            )
+        if values.shape[1:] != getattr(first, name).shape[1:]:
+            raise TrajectoryError(
+                name,
+                f"{values.shape[1:]} a step, but {getattr(first, name).shape[1:]} in episode 0",
+                "All episodes must share one space",
+                index=i,
+            )
+    for name in ("rewards", "behaviour_log_prob"):
+        if getattr(row, name).ndim != 1:
+            raise TrajectoryError(
+                name, f"shape {getattr(row, name).shape}", "Expected one number a step", index=i
+            )
+
+
+def _check_shapes(trajectories: Trajectories, mask: np.ndarray) -> None:
+    if mask.ndim != 2:
+        raise TrajectoryError("mask", f"shape {mask.shape}", "Expected [N, T]")
+    n, steps = mask.shape
+    expected = {
+        "observations": (n, steps + 1),
+        "actions": (n, steps),
+        "rewards": (n, steps),
+        "behaviour_log_prob": (n, steps),
+        "terminated": (n,),
+    }
+    for name, shape in expected.items():
+        found = getattr(trajectories, name).shape
+        if found[: len(shape)] != shape:
+            raise TrajectoryError(
+                name, f"shape {found}", f"Expected {shape} first, as the mask has {mask.shape}"
+            )
+
+
+def _check_finite(name: str, values: jax.Array, where: np.ndarray) -> None:
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        return
+    bad = ~np.isfinite(array)
+    bad &= where.reshape(where.shape + (1,) * (array.ndim - where.ndim))
+    if bad.any():
+        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise TrajectoryError(
+            name, f"{array[place]} is not finite", "Mend or drop this episode", index=place
+        )

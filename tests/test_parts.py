@@ -1,0 +1,185 @@
+"""One battery a kind of part: a policy or model passes by being listed."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import truth
+from gamps.errors import SettingError
+from gamps.importance import Ratios, log_rho
+from gamps.models import ActionEffect, Tabular
+from gamps.policies import Boltzmann, OneHot, log_probs, score_norms
+from gamps.tasks import Task
+from gamps.trajectories import Episode, from_episodes
+from gamps.weights import GradientAware, Ones
+
+KEY = jax.random.key(3)
+
+
+def any_features(observation):
+    x = jnp.asarray(observation, dtype=float)
+    return jnp.stack([x, x**2, jnp.ones_like(x)])
+
+
+POLICIES = {
+    "one-hot": truth.random_policy(KEY, 3, 4),
+    "forced": Boltzmann(truth.random_policy(KEY, 3, 4).weights, OneHot(3), jnp.array([-1, 2, -1])),
+    "features": Boltzmann(jax.random.normal(KEY, (3, 4)), any_features),
+}
+MODELS = {
+    "tabular": Tabular(jax.random.normal(KEY, (3, 4, 3))),
+    "action-effect": ActionEffect(
+        jax.random.normal(KEY, (4, 5)), jax.random.randint(KEY, (3, 5), 0, 3)
+    ),
+}
+DRAWS = 20_000
+FALSE_ALARM = 1e-6
+
+
+def matches(counts, probabilities) -> bool:
+    """Chi-square test at the stated false-alarm rate, on outcomes that can happen."""
+    counts, probabilities = np.asarray(counts), np.asarray(probabilities)
+    if counts[probabilities == 0].any():
+        return False
+    possible = probabilities > 0
+    if possible.sum() == 1:
+        return True
+    expected = probabilities[possible] * counts.sum()
+    return bool(scipy.stats.chisquare(counts[possible], expected).pvalue > FALSE_ALARM)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+class TestPolicy:
+    def test_probabilities_sum_to_one(self, name):
+        for s in range(3):
+            total = sum(
+                np.exp(POLICIES[name].log_prob(jnp.array(s), jnp.array(a))) for a in range(4)
+            )
+            assert total == pytest.approx(1.0, abs=1e-12)
+
+    def test_samples_match_the_density(self, name):
+        policy = POLICIES[name]
+        for s in range(3):
+            keys = jax.random.split(jax.random.key(s), DRAWS)
+            drawn = jax.vmap(policy.sample, in_axes=(0, None))(keys, jnp.array(s))
+            probabilities = [np.exp(policy.log_prob(jnp.array(s), jnp.array(a))) for a in range(4)]
+            assert matches(np.bincount(drawn, minlength=4), probabilities)
+
+    def test_scores_equal_finite_differences(self, name):
+        policy, h = POLICIES[name], 1e-5
+        for s, a in [(0, 1), (1, 2), (2, 3)]:
+            s, a = jnp.array(s), jnp.array(a)
+
+            def value(weights, s=s, a=a):
+                return eqx.tree_at(lambda p: p.weights, policy, weights).log_prob(s, a)
+
+            score = jax.grad(value)(policy.weights)
+            steps = h * jnp.eye(policy.weights.size).reshape(-1, *policy.weights.shape)
+            numeric = [
+                (value(policy.weights + e) - value(policy.weights - e)) / (2 * h) for e in steps
+            ]
+            np.testing.assert_allclose(score.ravel(), np.array(numeric), atol=1e-6)
+
+
+def test_forced_rows_are_certain_and_have_no_score():
+    policy = POLICIES["forced"]
+    assert float(policy.log_prob(jnp.array(1), jnp.array(2))) == 0.0
+    assert float(policy.log_prob(jnp.array(1), jnp.array(0))) == -np.inf
+    for a in range(4):
+        score = jax.grad(
+            lambda w, a=a: eqx.tree_at(lambda p: p.weights, policy, w).log_prob(
+                jnp.array(1), jnp.array(a)
+            )
+        )(policy.weights)
+        assert not score.any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+class TestModel:
+    def test_transitions_sum_to_one(self, name):
+        np.testing.assert_allclose(MODELS[name].transitions().sum(-1), 1.0, atol=1e-12)
+
+    def test_samples_match_the_table(self, name):
+        model = MODELS[name]
+        for s, a in [(0, 1), (2, 3)]:
+            keys = jax.random.split(jax.random.key(s), DRAWS)
+            observation = model.states()[s]
+            drawn = jax.vmap(model.sample, in_axes=(0, None, None))(keys, observation, jnp.array(a))
+            reached = jax.vmap(model.index)(drawn)
+            assert matches(np.bincount(reached, minlength=3), model.transitions()[s, a])
+
+    def test_log_prob_is_the_density_of_samples(self, name):
+        model = MODELS[name]
+        observation, action = model.states()[1], jnp.array(2)
+        keys = jax.random.split(KEY, 200)
+        drawn = jax.vmap(model.sample, in_axes=(0, None, None))(keys, observation, action)
+        outcomes = np.unique(np.asarray(drawn), axis=0)
+        total = sum(
+            float(np.exp(model.log_prob(observation, action, o))) for o in jnp.asarray(outcomes)
+        )
+        assert total == pytest.approx(1.0, abs=1e-9)
+
+
+def small_log(policy=POLICIES["one-hot"], seed=0):
+    rng = np.random.default_rng(seed)
+    episodes = []
+    for steps in (4, 2, 3):
+        observations, actions = rng.integers(3, size=steps + 1), rng.integers(4, size=steps)
+        episodes.append(
+            Episode(observations, actions, -np.ones(steps), np.full(steps, np.log(0.25)))
+        )
+    return from_episodes(episodes)
+
+
+@pytest.mark.parametrize("q", [1.0, 2.0, 3.0, np.inf])
+def test_score_norms_equal_the_closed_form(q):
+    policy, log = POLICIES["one-hot"], small_log()
+    norms = score_norms(policy, log, q=q)
+    for (i, t), norm in np.ndenumerate(np.asarray(norms)):
+        s, a = int(log.states[i, t]), int(log.actions[i, t])
+        score = np.eye(4)[a] - np.asarray(jax.nn.softmax(policy.weights[s]))
+        assert norm == pytest.approx(np.linalg.norm(score, ord=q), rel=1e-10)
+
+
+def test_softmax_score_has_l1_twice_its_maximum():
+    policy, log = POLICIES["one-hot"], small_log()
+    ratio = score_norms(policy, log, q=1.0) / score_norms(policy, log, q=np.inf)
+    np.testing.assert_allclose(ratio, 2.0, rtol=1e-12)
+
+
+def test_gradient_aware_weights_by_hand():
+    policy, log = POLICIES["one-hot"], small_log()
+    ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
+    weights = np.asarray(GradientAware(q=2.0)(policy, log, ratios) * np.exp(ratios.log_scale))
+    log_prob = np.asarray(log_probs(policy, log))
+    norms = np.asarray(score_norms(policy, log, q=2.0))
+    for i, steps in enumerate((4, 2, 3)):
+        rho, magnitude = 1.0, 0.0
+        for t in range(4):
+            if t >= steps:
+                assert weights[i, t] == 0
+                continue
+            rho *= np.exp(log_prob[i, t]) / 0.25
+            magnitude += norms[i, t]
+            assert weights[i, t] == pytest.approx(0.9**t * rho * magnitude, rel=1e-10)
+
+
+def test_ones_are_the_mask():
+    log = small_log()
+    ratios = Ratios.of(log_rho(POLICIES["one-hot"], log), log.mask, 0.9)
+    np.testing.assert_array_equal(Ones()(None, log, ratios), log.mask.astype(float))
+
+
+@pytest.mark.parametrize("q", [0.5, -1.0, np.nan])
+def test_a_norm_needs_q_of_at_least_one(q):
+    with pytest.raises(SettingError, match="q"):
+        GradientAware(q=q)
+
+
+@pytest.mark.parametrize("discount", [0.0, -0.5, 1.5])
+def test_discount_must_be_in_range(discount):
+    with pytest.raises(SettingError, match="discount"):
+        Task(lambda s, a, n: 0.0, discount)
