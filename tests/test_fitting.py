@@ -14,8 +14,9 @@ KEY = jax.random.key(2)
 
 @pytest.fixture(scope="module")
 def problem():
-    mdp = truth.random_mdp(KEY, 3, 2, 0.9)
-    policy = truth.random_policy(KEY, 3, 2)
+    mdp = truth.random_mdp(2, 3, 2, 0.9)
+    mdp = eqx.tree_at(lambda m: m.initial, mdp, jnp.array([0.5, 0.5, 0.0]))
+    policy = truth.random_policy(2, 3, 2)
     log = collect(truth.TableEnv(mdp, end=2), policy, KEY, n=200, steps=8)
     weights = jax.random.uniform(jax.random.key(9), log.mask.shape)
     return mdp, log, weights
@@ -53,15 +54,15 @@ def test_descent_reaches_the_closed_form(problem):
     exact, lowest = ClosedForm()(KEY, model, log, weights)
     fit = GradientDescent(steps=3000, learning_rate=0.05, patience=100)
     found, loss = eqx.filter_jit(fit)(KEY, model, log, weights)
-    assert float(loss) == pytest.approx(float(lowest), abs=1e-6)
+    assert float(loss) == pytest.approx(float(lowest), abs=1e-4)
     assert float(loss) >= float(lowest)
     np.testing.assert_allclose(found.transitions()[:2], exact.transitions()[:2], atol=1e-3)
 
 
 def test_early_stopping_stops():
     log = collect(
-        truth.TableEnv(truth.random_mdp(KEY, 3, 2, 0.9)),
-        truth.random_policy(KEY, 3, 2),
+        truth.TableEnv(truth.random_mdp(2, 3, 2, 0.9)),
+        truth.random_policy(2, 3, 2),
         KEY,
         n=20,
         steps=5,

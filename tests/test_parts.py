@@ -25,8 +25,8 @@ def any_features(observation):
 
 
 POLICIES = {
-    "one-hot": truth.random_policy(KEY, 3, 4),
-    "forced": Boltzmann(truth.random_policy(KEY, 3, 4).weights, OneHot(3), jnp.array([-1, 2, -1])),
+    "one-hot": truth.random_policy(3, 3, 4),
+    "forced": Boltzmann(truth.random_policy(3, 3, 4).weights, OneHot(3), jnp.array([-1, 2, -1])),
     "features": Boltzmann(jax.random.normal(KEY, (3, 4)), any_features),
 }
 MODELS = {
@@ -170,7 +170,7 @@ def test_gradient_aware_weights_by_hand():
 def test_ones_are_the_mask():
     log = small_log()
     ratios = Ratios.of(log_rho(POLICIES["one-hot"], log), log.mask, 0.9)
-    np.testing.assert_array_equal(Ones()(None, log, ratios), log.mask.astype(float))
+    np.testing.assert_array_equal(Ones()(POLICIES["one-hot"], log, ratios), log.mask.astype(float))
 
 
 @pytest.mark.parametrize("q", [0.5, -1.0, np.nan])

@@ -71,9 +71,9 @@ class CountTraces(eqx.Module):
 
     name: str
 
-    def __call__(self, key, policy, model, task, trajectories, ratios, weighted):
+    def __call__(self, policy, trajectories, ratios, values):
         TRACES.append(self.name)
-        return jnp.zeros_like(weighted)
+        return jnp.zeros_like(values.weighted_q_values)
 
 
 TRACES: list[str] = []
@@ -157,7 +157,7 @@ def test_long_horizons_stay_finite(name, baseline, ratios, discount, dtype):
 
     if isinstance(baseline, StateValue) and name in ("pgt", "reinforce"):
         pytest.skip("a model-free recipe has no state value")
-    policy = cast(truth.random_policy(jax.random.key(0), 1, 2, scale=0.0))
+    policy = cast(truth.random_policy(0, 1, 2, scale=0.0))
     log: Trajectories = cast(log_with(ratios))
     task = Task(unit_reward, discount)
     assembled = cast(RECIPES[name](log, task, baseline=baseline))

@@ -20,12 +20,11 @@ N_STATES, N_ACTIONS = 4, 3
 
 @pytest.fixture(scope="module")
 def problem():
-    keys = jax.random.split(jax.random.key(11), 3)
-    full = truth.random_mdp(keys[0], N_STATES, N_ACTIONS, DISCOUNT)
+    full = truth.random_mdp(0, N_STATES, N_ACTIONS, DISCOUNT)
     cut = truth.cut_at(full, END)
     full = tabular.MDP(full.transitions, full.rewards, cut.initial, full.discount)
-    policy = truth.random_policy(keys[1], N_STATES, N_ACTIONS, scale=0.5)
-    other = truth.random_policy(keys[2], N_STATES, N_ACTIONS, scale=0.5)
+    policy = truth.random_policy(1, N_STATES, N_ACTIONS, scale=0.5)
+    other = truth.random_policy(2, N_STATES, N_ACTIONS, scale=0.5)
     return full, cut, policy, other
 
 
@@ -36,7 +35,7 @@ def per_trajectory_gradients(values, policy, model, task, log):
         alone = jax.tree.map(lambda leaf: leaf[None], row)
         ratios = Ratios.of(log_rho(policy, alone), alone.mask, task.discount)
         weighted = values(jax.random.key(0), policy, model, task, alone, ratios)
-        gradient = gradients.off_policy(policy, alone, weighted)
+        gradient = gradients.off_policy(policy, alone, weighted.weighted_q_values)
         return truth.flat(gradient) * jnp.exp(ratios.log_scale)
 
     return jax.vmap(one)(log)

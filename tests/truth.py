@@ -18,19 +18,24 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 
-def random_mdp(key, n_states: int, n_actions: int, discount) -> tabular.MDP:
-    keys = jax.random.split(key, 3)
-    rows = jax.random.dirichlet(keys[0], jnp.full(n_states, 0.5), (n_states, n_actions))
+def random_mdp(seed: int, n_states: int, n_actions: int, discount: float) -> tabular.MDP:
+    rng = np.random.default_rng(seed)
     return tabular.MDP(
-        transitions=rows,
-        rewards=jax.random.uniform(keys[1], (n_states, n_actions), minval=-1.0),
-        initial=jax.random.dirichlet(keys[2], jnp.ones(n_states)),
+        transitions=jnp.asarray(rng.dirichlet(np.full(n_states, 0.5), (n_states, n_actions))),
+        rewards=jnp.asarray(rng.uniform(-1, 1, (n_states, n_actions))),
+        initial=jnp.asarray(rng.dirichlet(np.ones(n_states))),
         discount=jnp.asarray(discount, dtype=float),
     )
 
 
-def random_policy(key, n_states: int, n_actions: int, scale: float = 1.0) -> Boltzmann:
-    return Boltzmann(scale * jax.random.normal(key, (n_states, n_actions)), OneHot(n_states))
+def random_policy(seed: int, n_states: int, n_actions: int, scale: float = 1.0) -> Boltzmann:
+    weights = scale * np.random.default_rng(1000 + seed).normal(size=(n_states, n_actions))
+    return Boltzmann(jnp.asarray(weights), OneHot(n_states))
+
+
+def stacked(trees: list[Any]) -> Any:
+    """Trees of one shape, as one tree with a leading axis to `vmap` over."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def tables(policy: Boltzmann) -> tuple[jax.Array, jax.Array]:

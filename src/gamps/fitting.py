@@ -70,9 +70,9 @@ class GradientDescent(eqx.Module):
       start: the model that every fit starts from; None continues from the last one.
     """
 
-    steps: int = 300
+    steps: int = eqx.field(default=300, static=True)
     learning_rate: Float[Array, "*seeds"] | float = eqx.field(default=0.01, converter=jnp.asarray)
-    patience: int = 5
+    patience: int = eqx.field(default=5, static=True)
     start: Model | None = None
 
     def __call__(

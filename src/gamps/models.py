@@ -104,8 +104,10 @@ class ActionEffect(FiniteModel):
     ) -> Float[Array, "A E"]:
         """Weighted counts of (action, effect)."""
         del observations
-        counts = jnp.zeros(self.logits.shape, weights.dtype)
-        return counts.at[actions, next_observations[:, 1]].add(weights)
+        n_actions, n_effects = self.logits.shape
+        # A product of one-hot matrices, not a scatter, which the CPU takes one by one.
+        did = jax.nn.one_hot(actions, n_actions, dtype=weights.dtype) * weights[:, None]
+        return did.T @ jax.nn.one_hot(next_observations[:, 1], n_effects, dtype=weights.dtype)
 
     def from_statistics(self, statistics: Float[Array, "A E"]) -> ActionEffect:
         """Weighted frequencies of the effects of each action."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
@@ -90,16 +91,17 @@ class Search(eqx.Module):
 
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
-        key_fit, key_values, key_baseline = jax.random.split(key, 3)
+        key_fit, key_values = jax.random.split(key)
         log, policy = self.trajectories, state.policy
 
         log_rho = self.ratio(importance.log_rho(policy, log))
         ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
         weights = self.weighting(policy, log, ratios)
         model, loss = self.fit(key_fit, state.model, log, weights)
-        q = self.values(key_values, policy, model, self.task, log, ratios)
-        b = self.baseline(key_baseline, policy, model, self.task, log, ratios, q)
-        gradient = gradients.off_policy(policy, log, q - ratios.discounted_rho * b)
+        values = self.values(key_values, policy, model, self.task, log, ratios)
+        baseline = self.baseline(policy, log, ratios, values)
+        advantages = values.weighted_q_values - ratios.discounted_rho * baseline
+        gradient = gradients.off_policy(policy, log, advantages)
 
         norm = optax.tree.norm(gradient)
         ascent = jax.tree.map(lambda g: _scaled(g, norm, ratios.log_scale), gradient)
@@ -173,5 +175,5 @@ def run(
     for _ in progress(range(iterations)):
         state, *reported = advance(search, key, state, measure)
         history.append(tuple(reported))
-    infos, measured = jax.tree.map(lambda *leaves: jnp.stack(leaves), *history)
+    infos, measured = jax.tree.map(lambda *leaves: np.stack(leaves), *history)
     return state, infos, measured

@@ -101,6 +101,25 @@ def occupancy(
     return (1 - mdp.discount) * jnp.sum(masses, axis=0).reshape(pi.shape)
 
 
+def _solve(matrix: Float[Array, "S S"], right: Float[Array, "S"]) -> Float[Array, "S"]:
+    """Solve (I - γP) v = r.
+
+    The matrix is an M-matrix, for which elimination is stable without pivots. A loop of S row
+    operations is then several times faster than pivoted LU on the small batched systems that
+    experiments over seeds consist of; large systems go to LAPACK.
+    """
+    if len(matrix) > 64:
+        return jnp.linalg.solve(matrix, right)
+
+    def eliminate(k: Any, rows: Array) -> Array:
+        pivot = rows[k] / rows[k, k]
+        rest = rows - rows[:, k, None] * pivot
+        return jnp.where((jnp.arange(len(rows)) == k)[:, None], pivot, rest)
+
+    augmented = jnp.concatenate([matrix, right[:, None]], axis=1)
+    return jax.lax.fori_loop(0, len(matrix), eliminate, augmented)[:, -1]
+
+
 def action_values(
     mdp: MDP, pi: Float[Array, "S A"], *, horizon: int | None = None
 ) -> Float[Array, "S A"]:
@@ -108,7 +127,7 @@ def action_values(
     if horizon is None:
         mean = jnp.einsum("sa,sat->st", pi, mdp.transitions)
         eye = jnp.eye(len(pi), dtype=pi.dtype)
-        v = jnp.linalg.solve(eye - mdp.discount * mean, jnp.sum(pi * mdp.rewards, axis=1))
+        v = _solve(eye - mdp.discount * mean, jnp.sum(pi * mdp.rewards, axis=1))
         return mdp.rewards + mdp.discount * mdp.transitions @ v
 
     def backward(_: Any, q: Array) -> Array:

@@ -23,7 +23,7 @@ class GradientAware(eqx.Module):
       q: order of the norm, 1 ≤ q ≤ ∞; the paper uses 2.
     """
 
-    q: float = 2.0
+    q: float = eqx.field(default=2.0, static=True)
 
     def __check_init__(self) -> None:
         if not self.q >= 1:

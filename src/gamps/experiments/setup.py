@@ -79,8 +79,8 @@ def learn(
     iterations: int,
     measure: Callable[[State], Any],
     progress: Callable[[Any], Any],
-) -> Float[Array, "iterations_plus_1 seeds"]:
-    """The exact return before and after each iteration, all seeds in one program."""
+) -> np.ndarray:
+    """`[iterations + 1, seeds]`: the exact return before and after each iteration."""
 
     def prepare(behaviour: Boltzmann, trajectories: Trajectories) -> tuple[Search, State]:
         built = recipe(trajectories, env.task(), **parts)
@@ -91,4 +91,4 @@ def learn(
     _, _, returns = search.run(
         built, keys, state, iterations=iterations, measure=measure, progress=progress
     )
-    return jnp.concatenate([start[None], returns])
+    return np.concatenate([start[None], returns])

@@ -27,7 +27,7 @@ from gamps.importance import Ratios, log_rho
 from gamps.models import ActionEffect
 from gamps.policies import Policy
 from gamps.trajectories import Trajectories
-from gamps.values.exact import action_value_table
+from gamps.values.exact import value_tables
 from gamps.weights import GradientAware, Ones
 
 PAPER = {
@@ -78,7 +78,7 @@ def estimate(env: TwoAreas, fit: Any, key: Array, *, n: int, horizon: int | None
 
     def metrics(weighting: Any) -> dict[str, Array]:
         model, _ = fit(key_fit, env.effect_model(), log, weighting(policy, log, ratios))
-        q_values, _ = action_value_table(policy, model, env.task(), horizon=horizon)
+        q_values, _ = value_tables(policy, model, env.task(), horizon=horizon)
         gradient = sample_gradient(env, policy, held_out, q_values)
         return {
             "accuracy": accuracy(model, held_out),

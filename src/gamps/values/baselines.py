@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
+from gamps.errors import SettingError
 from gamps.importance import Ratios
-from gamps.models import FiniteModel
 from gamps.policies import Policy, score_norms
-from gamps.tasks import Task
 from gamps.trajectories import Trajectories
-from gamps.values.exact import action_value_table
+from gamps.values.types import Values
 
 
 def _mean_over_trajectories(
@@ -30,18 +26,11 @@ class NoBaseline(eqx.Module):
     """b = 0: the paper's estimator to the letter."""
 
     def __call__(
-        self,
-        key: Key[Array, ""],
-        policy: Policy,
-        model: Any,
-        task: Task,
-        trajectories: Trajectories,
-        ratios: Ratios,
-        weighted_q_values: Float[Array, "N T"],
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
         """Zeros."""
-        del key, policy, model, task, trajectories, ratios
-        return jnp.zeros_like(weighted_q_values)
+        del policy, trajectories, ratios
+        return jnp.zeros_like(values.weighted_q_values)
 
 
 class PerTime(eqx.Module):
@@ -52,18 +41,11 @@ class PerTime(eqx.Module):
     """
 
     def __call__(
-        self,
-        key: Key[Array, ""],
-        policy: Policy,
-        model: Any,
-        task: Task,
-        trajectories: Trajectories,
-        ratios: Ratios,
-        weighted_q_values: Float[Array, "N T"],
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
         """One number a step, for all trajectories."""
-        del key, policy, model, task, trajectories
-        return _mean_over_trajectories(ratios.discounted_rho, weighted_q_values)
+        del policy, trajectories
+        return _mean_over_trajectories(ratios.discounted_rho, values.weighted_q_values)
 
 
 class MinimumVariance(eqx.Module):
@@ -74,42 +56,28 @@ class MinimumVariance(eqx.Module):
     """
 
     def __call__(
-        self,
-        key: Key[Array, ""],
-        policy: Policy,
-        model: Any,
-        task: Task,
-        trajectories: Trajectories,
-        ratios: Ratios,
-        weighted_q_values: Float[Array, "N T"],
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
         """One number a step, for all trajectories."""
-        del key, model, task
         squares = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=2.0) ** 2, 0.0)
-        importance = ratios.discounted_rho * squares
+        sway = ratios.discounted_rho * squares
         return _mean_over_trajectories(
-            ratios.discounted_rho * importance, weighted_q_values * importance
+            ratios.discounted_rho * sway, values.weighted_q_values * sway
         )
 
 
 class StateValue(eqx.Module):
-    """b = V(s_t) of the model, by exact solution."""
-
-    horizon: int | None = None
+    """b = V(s_t), for value estimators that know it."""
 
     def __call__(
-        self,
-        key: Key[Array, ""],
-        policy: Policy,
-        model: FiniteModel,
-        task: Task,
-        trajectories: Trajectories,
-        ratios: Ratios,
-        weighted_q_values: Float[Array, "N T"],
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
         """V at the logged states."""
-        del key, weighted_q_values
-        q_values, pi = action_value_table(policy, model, task, horizon=self.horizon)
-        states = jax.vmap(jax.vmap(model.index))(trajectories.states)
-        values = jnp.sum(pi * q_values, axis=1)[states]
-        return values.astype(ratios.discounted_rho.dtype)
+        del policy, trajectories, ratios
+        if values.state_values is None:
+            raise SettingError(
+                "baseline",
+                "StateValue, but these values come without a V(s)",
+                "Use MinimumVariance() with logged returns",
+            )
+        return values.state_values

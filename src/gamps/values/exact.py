@@ -15,6 +15,7 @@ from gamps.models import FiniteModel
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
+from gamps.values.types import Values
 
 
 def imagined_mdp(model: FiniteModel, task: Task) -> tabular.MDP:
@@ -41,13 +42,14 @@ def imagined_mdp(model: FiniteModel, task: Task) -> tabular.MDP:
     )
 
 
-def action_value_table(
+def value_tables(
     policy: Policy, model: FiniteModel, task: Task, *, horizon: int | None = None
-) -> tuple[Float[Array, "S A"], Float[Array, "S A"]]:
-    """Q and π of the imagined MDP as tables."""
+) -> tuple[Float[Array, "S A"], Float[Array, "S"]]:
+    """Q and V of the policy in the imagined MDP."""
     mdp = imagined_mdp(model, task)
     pi = tabular.policy_table(policy, model.states(), mdp.rewards.shape[1])
-    return tabular.action_values(mdp, pi, horizon=horizon), pi
+    q_values = tabular.action_values(mdp, pi, horizon=horizon)
+    return q_values, jnp.sum(pi * q_values, axis=1)
 
 
 class Exact(eqx.Module):
@@ -57,7 +59,7 @@ class Exact(eqx.Module):
       horizon: None for the infinite horizon; else that many sweeps of dynamic programming.
     """
 
-    horizon: int | None = None
+    horizon: int | None = eqx.field(default=None, static=True)
 
     def __call__(
         self,
@@ -67,9 +69,9 @@ class Exact(eqx.Module):
         task: Task,
         trajectories: Trajectories,
         ratios: Ratios,
-    ) -> Float[Array, "N T"]:
-        """γ^t ρ Q at the logged pairs."""
+    ) -> Values:
+        """Q at the logged pairs, V at the logged states."""
         del key
-        q_values, _ = action_value_table(policy, model, task, horizon=self.horizon)
+        q_values, v = value_tables(policy, model, task, horizon=self.horizon)
         states = jax.vmap(jax.vmap(model.index))(trajectories.states)
-        return ratios.discounted_rho * q_values[states, trajectories.actions]
+        return Values(ratios.discounted_rho * q_values[states, trajectories.actions], v[states])

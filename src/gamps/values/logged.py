@@ -6,12 +6,13 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from gamps.importance import Ratios, whole_episode
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
+from gamps.values.types import Values
 
 LARGEST_LOG_RATIO = 60.0
 
@@ -30,11 +31,11 @@ class PerDecisionReturn(eqx.Module):
         task: Task,
         trajectories: Trajectories,
         ratios: Ratios,
-    ) -> Float[Array, "N T"]:
-        """γ^t ρ Q at the logged pairs."""
+    ) -> Values:
+        """The reweighted return-to-go; no V."""
         del key, policy, model, task
         rewards = jnp.where(trajectories.mask, ratios.discounted_rho * trajectories.rewards, 0.0)
-        return jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]
+        return Values(jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1])
 
 
 class EpisodeReturn(eqx.Module):
@@ -51,8 +52,8 @@ class EpisodeReturn(eqx.Module):
         task: Task,
         trajectories: Trajectories,
         ratios: Ratios,
-    ) -> Float[Array, "N T"]:
-        """γ^t ρ Q at the logged pairs."""
+    ) -> Values:
+        """The same number at every step of an episode; no V."""
         del key, policy, model
         rewards = trajectories.rewards
         steps = jnp.arange(trajectories.n_steps, dtype=rewards.dtype)
@@ -61,4 +62,4 @@ class EpisodeReturn(eqx.Module):
         whole = whole_episode(ratios.log_rho, trajectories.mask) - ratios.log_scale
         # Undiscounted, ρ can exceed the scale by γ^-T: more than float32 holds on long episodes.
         weighted = jnp.exp(jnp.minimum(whole, LARGEST_LOG_RATIO)) * returns
-        return jnp.where(trajectories.mask, weighted[:, None], 0.0)
+        return Values(jnp.where(trajectories.mask, weighted[:, None], 0.0))

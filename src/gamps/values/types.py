@@ -1,0 +1,22 @@
+"""What a value estimator returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Float
+
+
+class Values(NamedTuple):
+    """Values along the logged trajectories.
+
+    Attributes:
+      weighted_q_values: `[N, T]`, γ^t ρ_{0:t} Q(s_t, a_t) on the scale that
+        `importance.exponentiate` took out. Ratio and value come as one product, because the ratios
+        of a logged return go on past `t` and only the product stays finite when they are extreme.
+      state_values: `[N, T]`, V(s_t), or None if the estimator knows none. What nobody uses is not
+        computed: the compiler drops it.
+    """
+
+    weighted_q_values: Float[Array, "N T"]
+    state_values: Float[Array, "N T"] | None = None
