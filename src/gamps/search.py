@@ -100,11 +100,9 @@ class Search(eqx.Module):
         model, loss = self.fit(key_fit, state.model, log, weights)
         values = self.values(key_values, policy, model, self.task, log, ratios)
         baseline = self.baseline(policy, log, ratios, values)
-        advantages = values.weighted_q_values - ratios.discounted_rho * baseline
-        gradient = gradients.off_policy(policy, log, advantages)
+        gradient = gradients.off_policy(policy, log, values.weighted_q_values - baseline)
 
-        norm = optax.tree.norm(gradient)
-        ascent = jax.tree.map(lambda g: _scaled(g, norm, ratios.log_scale), gradient)
+        norm, ascent = _scaled(gradient, ratios.log_scale)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
         policy = eqx.apply_updates(
@@ -122,10 +120,15 @@ class Search(eqx.Module):
         return State(policy, model, optimiser, state.iteration + 1), info
 
 
-def _scaled(gradient: Array, norm: Array, log_scale: Array) -> Array:
-    """Put the scale back, as far as the optimiser can bear it."""
-    log_norm = jnp.log(jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
-    return gradient * jnp.exp(jnp.minimum(log_scale, LARGEST_LOG_NORM - log_norm))
+def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array, ""], Policy]:
+    """The gradient's norm, and the gradient with its scale put back as far as Adam can bear it."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(g)) for g in jax.tree.leaves(gradient)]))
+    unit = jnp.where(largest > 0, largest, 1.0)
+    # Entries of at most one: no square overflows, and the direction survives any scale.
+    direction = jax.tree.map(lambda g: g / unit, gradient)
+    length = optax.tree.norm(direction)
+    log_size = jnp.minimum(log_scale + jnp.log(unit), LARGEST_LOG_NORM)
+    return unit * length, jax.tree.map(lambda g: g * jnp.exp(log_size), direction)
 
 
 def _advance(

@@ -1,8 +1,8 @@
 """Action values at the logged pairs, and the baselines subtracted from them.
 
 A value estimator is a callable `(key, policy, model, task, trajectories, ratios) -> Values`; a
-baseline is a callable `(policy, trajectories, ratios, values) -> b [N, T]`. The gradient then uses
-γ^t ρ_{0:t} (Q - b).
+baseline is a callable `(policy, trajectories, ratios, values) -> weighted_baseline [N, T]`. Both
+come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weighs the scores with.
 """
 
 from gamps.values.baselines import MinimumVariance, NoBaseline, PerTime, StateValue

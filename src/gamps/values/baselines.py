@@ -1,4 +1,8 @@
-"""What is subtracted from the values: it leaves the gradient's mean and lowers its variance."""
+"""What is subtracted from the values: it leaves the gradient's mean and lowers its variance.
+
+A baseline returns γ^t ρ_{0:t} b, the product that is subtracted: where ratios are extreme the
+product is finite though b is not.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,10 @@ from gamps.trajectories import Trajectories
 from gamps.values.types import Values
 
 
-def _mean_over_trajectories(
-    weights: Float[Array, "N T"], weighted_values: Float[Array, "N T"]
-) -> Float[Array, "N T"]:
-    """Σ_i w v / Σ_i w at each step; zero where no trajectory has weight left."""
-    total = jnp.sum(weights, axis=0)
-    mean = jnp.sum(weighted_values, axis=0) / jnp.where(total > 0, total, 1.0)
-    return jnp.broadcast_to(jnp.where(total > 0, mean, 0.0), weights.shape)
+def _normalised(values: Float[Array, "N T"], total: Float[Array, "T"]) -> Float[Array, "N T"]:
+    """Values / total, and zero where no trajectory has weight left."""
+    left = total >= jnp.finfo(total.dtype).tiny
+    return jnp.where(left, values / jnp.where(left, total, 1.0), 0.0)
 
 
 class NoBaseline(eqx.Module):
@@ -43,9 +44,10 @@ class PerTime(eqx.Module):
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """One number a step, for all trajectories."""
+        """ρ times one number a step."""
         del policy, trajectories
-        return _mean_over_trajectories(ratios.discounted_rho, values.weighted_q_values)
+        share = _normalised(ratios.discounted_rho, jnp.sum(ratios.discounted_rho, axis=0))
+        return share * jnp.sum(values.weighted_q_values, axis=0)
 
 
 class MinimumVariance(eqx.Module):
@@ -58,12 +60,12 @@ class MinimumVariance(eqx.Module):
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """One number a step, for all trajectories."""
+        """ρ times one number a step; zero where the score is."""
         squares = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=2.0) ** 2, 0.0)
-        sway = ratios.discounted_rho * squares
-        return _mean_over_trajectories(
-            ratios.discounted_rho * sway, values.weighted_q_values * sway
-        )
+        rho = jnp.where(squares > 0, ratios.discounted_rho, 0.0)
+        rho = _normalised(rho, jnp.max(rho, axis=0))  # the square of a tiny ratio would vanish
+        share = _normalised(rho, jnp.sum(rho**2 * squares, axis=0))
+        return share * jnp.sum(rho * squares * values.weighted_q_values, axis=0)
 
 
 class StateValue(eqx.Module):
@@ -72,12 +74,12 @@ class StateValue(eqx.Module):
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """V at the logged states."""
-        del policy, trajectories, ratios
+        """ρ V at the logged states."""
+        del policy, trajectories
         if values.state_values is None:
             raise SettingError(
                 "baseline",
                 "StateValue, but these values come without a V(s)",
                 "Use MinimumVariance() with logged returns",
             )
-        return values.state_values
+        return ratios.discounted_rho * values.state_values

@@ -1,0 +1,117 @@
+"""Seeded faults: each is put into a copy of the source, and some test must catch it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gamps
+
+SOURCE = Path(gamps.__file__).parent
+ROOT = Path(__file__).parent.parent
+
+STAGES = "tests/test_exact.py::test_stages_are_unbiased_by_enumeration"
+LEMMA = "tests/test_exact.py::test_identity"
+BOUND = "tests/test_exact.py::test_printed_constant_is_broken_by_the_counterexample"
+PARTS, FITTING = "tests/test_parts.py", "tests/test_fitting.py"
+IMPORTANCE = "tests/test_importance.py"
+
+# name: (file, the line as it is, the line with the fault, the test that catches it)
+FAULTS = {
+    "discount dropped": (
+        "importance.py", "log_rho + steps * jnp.log(discount)", "log_rho + 0 * jnp.log(discount)",
+        IMPORTANCE,
+    ),
+    "ratio shifted by a step": (
+        "importance.py",
+        "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)",
+        "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1) - ratios",
+        f"{STAGES}[2.0]",
+    ),
+    "behaviour density ignored": (
+        "importance.py", "- trajectories.behaviour_log_prob", "- 0 * trajectories.rewards",
+        f"{STAGES}[2.0]",
+    ),
+    "mask missing in the ratios": (
+        "importance.py", "jnp.where(mask, log_weights - log_scale, -jnp.inf)",
+        "log_weights - log_scale", f"{STAGES}[2.0]",
+    ),
+    "effective sample size without the square": (
+        "importance.py", "squares = jnp.sum(weights**2)", "squares = jnp.sum(weights)", IMPORTANCE,
+    ),
+    "wrong norm": (
+        "policies.py", "return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))",
+        "return jnp.asarray(sum(jnp.sum(leaf**2) for leaf in leaves))", f"{STAGES}[2.0]",
+    ),
+    "score of forced rows kept": (
+        "policies.py", "return jnp.where(forced >= 0, certain, free)", "return free", PARTS,
+    ),
+    "score norms not accumulated": (
+        "weights.py", "jnp.cumsum(norms, axis=1)", "norms", f"{STAGES}[2.0]",
+    ),
+    "mask missing in the fit": (
+        "fitting.py", "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
+        "used = weights\n        #", FITTING,
+    ),
+    "returns from the start, not to go": (
+        "values/logged.py", "jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]",
+        "jnp.cumsum(rewards, axis=1)", f"{STAGES}[2.0]",
+    ),
+    "episode ratio taken at the first step": (
+        "values/logged.py", "whole_episode(ratios.log_rho, trajectories.mask)",
+        "ratios.log_rho[:, 0]", f"{STAGES}[2.0]",
+    ),
+    "imagined episodes do not end": (
+        "values/exact.py", "jnp.where(everywhere(task.terminal), 0.0, transitions)", "transitions",
+        f"{STAGES}[2.0]",
+    ),
+    "gradient not divided by N": (
+        "gradients.py", "jnp.sum(terms) / trajectories.n_trajectories", "jnp.sum(terms)",
+        f"{STAGES}[2.0]",
+    ),
+    "η from visits, not from scores": (
+        "tabular.py", "nu.ravel() @ reachability", "occupancy(mdp, pi).ravel() @ reachability",
+        f"{LEMMA}[lemma-1e-08]",
+    ),
+    "Theorem 1 with the printed constant": (
+        "theory.py", "power = 2 if printed else 3", "power = 2", f"{BOUND}[2.0-0.9]",
+    ),
+}  # fmt: skip
+
+
+def run(test: str, source: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(source.parent)}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", test],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return Path(shutil.copytree(SOURCE, tmp_path / "gamps", ignore=shutil.ignore_patterns("*.pyc")))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_caught(name, copy):
+    file, right, wrong, test = FAULTS[name]
+    text = (copy / file).read_text(encoding="utf-8")
+    assert text.count(right) == 1, f"{file} no longer says {right!r}"
+    (copy / file).write_text(text.replace(right, wrong), encoding="utf-8")
+    done = run(test, copy)
+    assert done.returncode == 1, f"not caught by {test}:\n{done.stdout}"
+    assert "FAILED" in done.stdout
+
+
+@pytest.mark.parametrize("test", [f"{STAGES}[2.0]", IMPORTANCE])
+def test_the_copy_without_a_fault_passes(test, copy):
+    done = run(test, copy)
+    assert done.returncode == 0, done.stdout
