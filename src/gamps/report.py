@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import scipy.stats
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-
-matplotlib.use("Agg", force=False)
-
-from matplotlib import pyplot
 
 from gamps.errors import OutputError
 
@@ -109,7 +105,6 @@ def save(
         path.write_text(text + "\n", encoding="utf-8")
     with atomic(out / f"{name}.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
-    pyplot.close(figure)
     console.print(table)
     console.print(f"written: {out / name}.json and {out / name}.png", soft_wrap=True)
 
@@ -161,9 +156,8 @@ def rich_table(title: str, columns: Sequence[str], caption: str = "") -> Table:
 
 def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Any, Any]:
     """A figure of `rows` × `columns` axes, always as a 2-D array."""
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
-    )
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.ravel():
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes

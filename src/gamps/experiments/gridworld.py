@@ -186,7 +186,9 @@ def _figure(curves: dict[str, Any], optimum: float, layout: str) -> Any:
         row[0].set_ylabel("discounted return")
     for axis in axes[-1]:
         axis.set_xlabel("iteration")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )
     figure.suptitle(
         f"Two-areas gridworld, layout {layout}: mean ± std; dotted: optimum", fontsize=11
     )

@@ -1,0 +1,51 @@
+"""The README's commands and code work as they stand."""
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    return clean | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_python_block_ends_in_a_picture(tmp_path):
+    (code,) = blocks("python")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True)
+    (picture,) = tmp_path.glob("*.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_quickstart_commands(tmp_path):
+    commands = [
+        line for block in blocks("bash") for line in block.splitlines() if "--quick" in line
+    ]
+    assert commands
+    for command in commands:
+        subprocess.run(shlex.split(command), cwd=tmp_path, env=environment(), check=True)
+    assert list(tmp_path.rglob("*.png"))
+
+
+def test_every_command_named_exists():
+    known = {"table1", "weights", "gridworld", "qnorm", "bounds"}
+    assert set(re.findall(r"gamps reproduce (\w+)", README)) <= known
+
+
+def test_numbers_come_from_the_result_files():
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "results.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(root / "docs" / "render.py"))["page"]() == page
+    rows = [line for line in README.splitlines() if line.startswith(("| ML", "| GAMPS"))]
+    assert rows
+    assert set(rows) <= set(page.splitlines())
