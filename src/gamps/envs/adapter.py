@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from gymnasium.envs.functional_jax_env import FunctionalJaxEnv
 
@@ -30,5 +31,5 @@ class NumpyEnv(FunctionalJaxEnv[Any]):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance one step."""
-        observation, reward, terminated, truncated, info = super().step(action)
+        observation, reward, terminated, truncated, info = super().step(jnp.asarray(action))
         return self._numpy(observation), reward, terminated, truncated, info

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.wrappers import TimeLimit
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from gamps import tabular
 from gamps.envs.adapter import NumpyEnv
@@ -137,7 +137,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
                 table[cell, action, STAY] = 1 - SUCCESS if low else 0.0
         return table
 
-    def initial(self, rng: Key[Array, ""], params: None = None) -> Int[Array, "2"]:
+    def initial(self, rng: PRNGKeyArray, params: None = None) -> Int[Array, "2"]:
         """A start cell, uniformly."""
         del params
         starts = jnp.asarray(self.layout.starts)
@@ -148,7 +148,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         self,
         state: Int[Array, "2"],
         action: Int[Array, ""],
-        rng: Key[Array, ""],
+        rng: PRNGKeyArray,
         params: None = None,
     ) -> Int[Array, "2"]:
         """Draw the effect and move."""
@@ -159,7 +159,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return jnp.stack([cell, effect])
 
     def observation(
-        self, state: Int[Array, "2"], rng: Key[Array, ""], params: None = None
+        self, state: Int[Array, "2"], rng: PRNGKeyArray, params: None = None
     ) -> Int[Array, "2"]:
         """The state itself."""
         del rng, params
@@ -170,7 +170,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         state: Int[Array, "2"],
         action: Int[Array, ""],
         next_state: Int[Array, "2"],
-        rng: Key[Array, ""] | None = None,
+        rng: PRNGKeyArray | None = None,
         params: None = None,
     ) -> Float[Array, ""]:
         """-1 off the goal."""
@@ -178,7 +178,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return jnp.where(state[0] == self.layout.goal, 0.0, -1.0)
 
     def terminal(
-        self, state: Int[Array, "2"], rng: Key[Array, ""], params: None = None
+        self, state: Int[Array, "2"], rng: PRNGKeyArray, params: None = None
     ) -> Bool[Array, ""]:
         """At the goal."""
         del rng, params

@@ -132,7 +132,7 @@ def bounds(
 
 
 def _figure(results: dict[str, Any]) -> Any:
-    figure, axes = report.panels(1, 1, width=7, height=3.4)
+    figure, axes = report.panels(1, 1, width=7.0, height=3.4)
     axis, width = axes[0, 0], 0.16
     colours = ("black", "#c1121f", "#f2a3a8", "#1d6fa5", "#9cc6e0")
     for i, ((column, label), colour) in enumerate(zip(COLUMNS.items(), colours, strict=True)):
