@@ -68,6 +68,14 @@ FAULTS = {
         "values/exact.py", "jnp.where(everywhere(task.terminal), 0.0, transitions)", "transitions",
         f"{STAGES}[2.0]",
     ),
+    "state value not subtracted": (
+        "values/baselines.py", "return ratios.discounted_rho * values.state_values",
+        "return 0 * ratios.discounted_rho", PARTS,
+    ),
+    "baseline of another variance": (
+        "values/baselines.py", "jnp.sum(rho**2 * squares, axis=0)",
+        "jnp.sum(rho * squares, axis=0)", PARTS,
+    ),
     "gradient not divided by N": (
         "gradients.py", "jnp.sum(terms) / trajectories.n_trajectories", "jnp.sum(terms)",
         f"{STAGES}[2.0]",

@@ -27,7 +27,8 @@ def imports(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "gamps":
             names = [f"gamps.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative imports hide their layer"
             names = [node.module or ""]
         else:
             continue

@@ -14,6 +14,7 @@ from gamps.models import ActionEffect, Tabular
 from gamps.policies import Boltzmann, OneHot, log_probs, score_norms
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
+from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue, Values
 from gamps.weights import GradientAware, Ones
 
 KEY = jax.random.key(3)
@@ -183,3 +184,28 @@ def test_a_norm_needs_q_of_at_least_one(q):
 def test_discount_must_be_in_range(discount):
     with pytest.raises(SettingError, match="discount"):
         Task(lambda s, a, n: 0.0, discount)
+
+
+def test_baselines_by_hand():
+    policy, log = POLICIES["one-hot"], small_log()
+    ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
+    rng, mask = np.random.default_rng(1), np.asarray(log.mask)
+    rho, norms = np.asarray(ratios.discounted_rho), np.asarray(score_norms(policy, log, q=2.0))
+    q_values, v = rng.normal(size=mask.shape), rng.normal(size=mask.shape)
+    values = Values(jnp.asarray(rho * q_values), jnp.asarray(v))
+    mean, least = np.zeros(4), np.zeros(4)
+    for t in range(4):
+        rows = [i for i in range(3) if mask[i, t]]
+        mean[t] = sum(rho[i, t] * q_values[i, t] for i in rows) / sum(rho[i, t] for i in rows)
+        sway = {i: (rho[i, t] * norms[i, t]) ** 2 for i in rows}
+        least[t] = sum(sway[i] * q_values[i, t] for i in rows) / sum(sway.values())
+    for baseline, expected in (
+        (NoBaseline(), 0 * rho), (PerTime(), rho * mean), (MinimumVariance(), rho * least),
+        (StateValue(), rho * v),
+    ):  # fmt: skip
+        np.testing.assert_allclose(baseline(policy, log, ratios, values), expected, atol=1e-12)
+
+
+def test_forced_rows_need_a_table():
+    with pytest.raises(SettingError, match="OneHot"):
+        Boltzmann(jnp.zeros((3, 4)), any_features, jnp.array([-1, 2, -1]))

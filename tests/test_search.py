@@ -58,9 +58,9 @@ def test_run_improves_on_the_behaviour_policy():
     assert infos.ess.shape == (30,)
 
 
-@pytest.mark.parametrize("baseline", BASELINES, ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize("baseline", BASELINES[1:], ids=lambda b: type(b).__name__)
 def test_a_baseline_leaves_the_expected_gradient(baseline):
-    # On 20,000 on-policy trajectories the true-model gradient must point the same way as without.
+    # On 20,000 on-policy trajectories the gradient must point the same way as without.
     no, state = built(recipes.gamps, jax.random.key(0), n=20_000, baseline=NoBaseline())
     with_baseline = eqx.tree_at(
         lambda s: s.baseline, no, baseline, is_leaf=lambda x: x is no.baseline

@@ -66,7 +66,7 @@ class GradientDescent(eqx.Module):
     Attributes:
       steps: at most so many full-batch steps.
       learning_rate: of Adam; traced, so it can be swept.
-      patience: stop after so many steps without a new lowest loss.
+      patience: stop after so many steps without a new lowest loss; the lowest is handed out.
       start: the model that every fit starts from; None continues from the last one.
     """
 
@@ -92,23 +92,28 @@ class GradientDescent(eqx.Module):
             return negative_log_likelihood(eqx.combine(parameters, static), trajectories, weights)
 
         def more(carry: Any) -> Array:
-            _, _, _, stale, step = carry
+            *_, stale, step = carry
             return (step < self.steps) & (stale < self.patience)
 
         def descend(carry: Any) -> Any:
-            parameters, moments, lowest, stale, step = carry
+            parameters, moments, best, lowest, stale, step = carry
             loss, gradient = jax.value_and_grad(loss_of)(parameters)
+            better = loss < lowest
+            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, best)
             updates, moments = adam.update(gradient, moments, parameters)
             parameters = jax.tree.map(
                 lambda p, u: p - jnp.asarray(self.learning_rate, p.dtype) * u, parameters, updates
             )
-            stale = jnp.where(loss < lowest, 0, stale + 1)
-            return parameters, moments, jnp.minimum(loss, lowest), stale, step + 1
+            stale, lowest = jnp.where(better, 0, stale + 1), jnp.where(better, loss, lowest)
+            return parameters, moments, best, lowest, stale, step + 1
 
         start_loss = jnp.full((), jnp.inf, dtype=weights.dtype)
-        start = (parameters, adam.init(parameters), start_loss, jnp.asarray(0), jnp.asarray(0))
-        parameters = jax.lax.while_loop(more, descend, start)[0]
-        return eqx.combine(parameters, static), loss_of(parameters)
+        none = jnp.asarray(0)
+        start = (parameters, adam.init(parameters), parameters, start_loss, none, none)
+        last, _, best, lowest, *_ = jax.lax.while_loop(more, descend, start)
+        loss = loss_of(last)
+        fitted = jax.tree.map(lambda new, old: jnp.where(loss <= lowest, new, old), last, best)
+        return eqx.combine(fitted, static), jnp.where(loss <= lowest, loss, lowest)
 
 
 class Keep(eqx.Module):

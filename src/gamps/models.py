@@ -61,8 +61,8 @@ class FiniteModel(ClosedFormModel):
 
 
 def _log_frequencies(counts: Float[Array, "..."]) -> Float[Array, "..."]:
-    # The floor keeps logits finite where nothing was seen: exp of it is zero beside any real
-    # count, and a row without any weight becomes uniform.
+    # The floor keeps logits finite where nothing was seen: it is nothing beside a count that is
+    # not itself near underflow, and a row without any weight becomes uniform.
     return jnp.log(jnp.maximum(counts, jnp.finfo(counts.dtype).tiny))
 
 

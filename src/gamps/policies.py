@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from gamps.errors import SettingError
 from gamps.trajectories import Trajectories
 
 
@@ -120,6 +121,10 @@ class Boltzmann(Policy):
     weights: Float[Array, "*seeds F A"]
     features: Callable[[Any], Float[Array, "F"]]
     forced: Int[Array, "*seeds S"] | None = None
+
+    def __check_init__(self) -> None:
+        if self.forced is not None and not isinstance(self.features, OneHot):
+            raise SettingError("forced", "features are not OneHot", "Force rows of a table only")
 
     def local(self, observation: Any) -> Boltzmann:
         """The row of the state alone, on one-hot features."""

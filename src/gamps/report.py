@@ -59,7 +59,10 @@ def folder(out: Path, name: str, *, overwrite: bool) -> Path:
         raise OutputError(
             f"{out / name}.json: exists already. Choose another --out, or add --overwrite"
         )
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
     return out
 
 

@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from gamps import gradients, importance
+from gamps.errors import SettingError
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -42,7 +43,7 @@ class Info(NamedTuple):
       gradient_norm: 2-norm of the gradient, without the scale below.
       log_scale: log of the scale of gradient and weights, taken out before exponentiating.
       model_loss: weighted negative log-likelihood after the fit.
-      ess: effective number of trajectories, by the ratios of whole episodes.
+      ess: effective number of trajectories, by the ratios of whole episodes as `ratio` left them.
       pareto_k: tail index of the same ratios.
       weights_ess: effective number of transitions in the fit.
     """
@@ -150,7 +151,7 @@ def _nothing(state: State) -> None:
 
 def run(
     search: Search,
-    key: Key[Array, "..."],
+    key: Array,
     state: State,
     *,
     iterations: int,
@@ -173,6 +174,10 @@ def run(
       The last state, the infos, and the measurements; the latter two stacked with iterations as
       the leading axis.
     """
+    if iterations < 1:
+        raise SettingError("iterations", f"{iterations}", "Run at least one")
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise SettingError("key", f"an array of {key.dtype}", "Make it by jax.random.key(seed)")
     advance = _one if key.ndim == 0 else _many
     history = []
     for _ in progress(range(iterations)):

@@ -61,8 +61,9 @@ def gridworld(
 ) -> None:
     """Learning curves: GAMPS, ML, PGT and REINFORCE on logs of six sizes.
 
-    All recipes see the same logs and get the same treatment; a figure and a table for each
-    baseline. The return is exact and discounted, of the policy as it is (stochastic).
+    All recipes see the same logs and get the same treatment; a row of the figure and a
+    block of the table for each baseline. The return is exact and discounted, of the policy as it
+    is (stochastic).
 
     Example: gamps reproduce gridworld --layout plain --trajectories 10 100 --out runs/plain
 

@@ -51,7 +51,9 @@ class PerTime(eqx.Module):
 
 
 class MinimumVariance(eqx.Module):
-    """b_t = Σ_i ρ² ‖score‖² Q / Σ_i ρ² ‖score‖²: of all numbers b_t, the one of least variance.
+    """b_t = Σ_i ρ² ‖score‖² Q / Σ_i ρ² ‖score‖²: the number of least variance at each step.
+
+    Covariances between steps are left out, and as with `PerTime` a bias of order 1/N comes in.
 
     Unlike `PerTime` it does not look at steps whose score is zero, where a gradient-aware model
     may be arbitrarily wrong.

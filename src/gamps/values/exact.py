@@ -53,7 +53,10 @@ def value_tables(
 
 
 class Exact(eqx.Module):
-    """Q of the model by a linear solve (eq. dynamic_programming_q).
+    """Q of the model by a linear solve (eq. dynamic_programming_q); for γ < 1.
+
+    Reward, termination and policy are asked at `model.states()`, one observation a state. With
+    γ = 1 give a horizon: a model that never ends an episode has no finite value.
 
     Attributes:
       horizon: None for the infinite horizon; else that many sweeps of dynamic programming.
