@@ -1,4 +1,4 @@
-"""Identities against exact truth, over 504 random MDPs (2-6 states, 2-4 actions, γ to 0.99)."""
+"""Identities against exact truth, over 505 random MDPs (2-6 states, 2-4 actions, γ to 0.99)."""
 
 import equinox as eqx
 import jax
@@ -15,8 +15,8 @@ from gamps.weights import GradientAware
 
 pytestmark = pytest.mark.exact
 
-SHAPES = [(2, 2), (2, 4), (3, 3), (4, 2), (5, 3), (5, 4), (6, 2), (6, 4)]
-PER_SHAPE = 63
+SHAPES = [(2, 2), (3, 4), (4, 3), (5, 2), (6, 4)]
+PER_SHAPE = 101
 ORDERS = (1.0, 2.0, np.inf)
 
 
