@@ -14,7 +14,8 @@ import jax
 
 from gamps import recipes, search
 from gamps.envs.two_areas import two_areas
-from gamps.experiments.setup import log_of, seed_keys, true_return
+from gamps.experiments.setup import log_of, true_return
+from gamps.experiments.treatments import seed_keys
 
 SEEDS, ITERATIONS, REPEATS = 20, 100, 5
 

@@ -10,9 +10,11 @@ from gymnasium.utils.env_checker import check_env
 
 import gamps.envs
 from gamps import tabular
+from gamps.envs import Minigolf, collect
 from gamps.envs.two_areas import DOWN, LEFT, RIGHT, STAY, UP, two_areas
 from gamps.errors import SettingError
 from gamps.experiments.setup import best_return, log_of, policy_table
+from gamps.policies import Policy
 
 LAYOUTS = list(gamps.envs.LAYOUTS)
 FALSE_ALARM = 1e-6
@@ -116,3 +118,73 @@ def test_return_of_the_log_is_the_exact_return():
 def test_unknown_layout():
     with pytest.raises(SettingError, match="layout"):
         two_areas("C")
+
+
+GOLF = Minigolf()
+
+
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized")
+def test_gymnasium_accepts_minigolf():
+    env = gymnasium.make("gamps/Minigolf-v0", noise=0.1)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.reset(seed=0)
+    rewards, over = [], False
+    while not over:
+        observation, reward, terminated, truncated, _ = env.step(np.array([0.7], np.float32))
+        rewards.append(reward)
+        over = terminated or truncated
+    assert set(rewards) <= {-1.0, 0.0, -100.0}
+    assert len(rewards) <= 20
+    assert terminated == (observation[0] <= 0)
+
+
+def test_minigolf_constants_are_the_physics():
+    """The hole takes a ball no faster than v_max, which bounds where it would come to rest."""
+    state = jnp.array([3.0, 15.0])
+    np.testing.assert_allclose(GOLF.deceleration(state), 5 / 7 * 9.81 * np.array([0.131, 0.19]))
+    brake = 2 * np.asarray(GOLF.deceleration(state))
+    fastest = np.sqrt((0.2 - 0.02135) ** 2 * 9.81 / (2 * 0.02135) + brake * np.asarray(state))
+    np.testing.assert_allclose(GOLF.edge(state), np.asarray(state) - fastest**2 / brake)
+    for rest, reward in ((0.1, -1.0), (0.0, 0.0), (-1.0, 0.0), (-10.0, -100.0)):
+        found = GOLF.reward(jnp.array([3.0]), jnp.array([1.0]), jnp.array([rest]))
+        assert float(found) == reward
+        ends = GOLF.ends(jnp.array([3.0]), jnp.array([1.0]), jnp.array([rest]))
+        assert bool(ends) == (rest <= 0)
+
+
+def test_minigolf_log_is_its_own_model():
+    """Real and imagined transitions have one reward and one end; the log's density is finite."""
+    log = jax.jit(lambda k: collect(GOLF, GOLF.policy(), k, n=500, steps=20))(jax.random.key(0))
+    mask = np.asarray(log.mask)
+    task = GOLF.task()
+    transition = (log.states, log.actions, log.next_states)
+    rewards = jax.vmap(jax.vmap(task.reward))(*transition)
+    np.testing.assert_allclose(np.asarray(rewards)[mask], np.asarray(log.rewards)[mask])
+    ends = np.asarray(jax.vmap(jax.vmap(task.terminal))(*transition)) & mask
+    np.testing.assert_array_equal(ends.any(axis=1), log.terminated)
+    density = np.asarray(jax.vmap(jax.vmap(GOLF.log_prob))(*transition))[mask]
+    assert np.isfinite(density).all()
+
+
+class Lookup(Policy):
+    """Plays the solution's action at the ball's distance."""
+
+    actions: jax.Array
+    noise_size = 1
+
+    def act(self, observation, noise):
+        middles = (jnp.arange(len(self.actions)) + 0.5) * 20 / len(self.actions)
+        return jnp.interp(observation, middles, self.actions)
+
+    def log_prob(self, observation, action):
+        return jnp.zeros(())
+
+
+def test_minigolf_optimum_is_what_its_own_policy_earns():
+    v, actions = jax.jit(lambda e: e.solution(cells=200, actions=200))(GOLF)
+    log = jax.jit(lambda k: collect(GOLF, Lookup(actions), k, n=40_000, steps=20))(
+        jax.random.key(1)
+    )
+    returns = np.asarray((log.rewards * 0.99 ** jnp.arange(20)).sum(axis=1))
+    error = returns.std() / np.sqrt(len(returns))
+    assert abs(returns.mean() - float(v.mean())) < 4.9 * error + 0.03  # what 10 cm cells are worth

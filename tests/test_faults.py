@@ -18,6 +18,10 @@ LEMMA = "tests/test_exact.py::test_identity"
 BOUND = "tests/test_exact.py::test_printed_constant_is_broken_by_the_counterexample"
 PARTS, FITTING = "tests/test_parts.py", "tests/test_fitting.py"
 IMPORTANCE = "tests/test_importance.py"
+IMAGINED = "tests/test_imagined.py"
+BLOCKS = f"{IMAGINED}::test_blocks_and_padding_change_nothing[blocks-4]"
+LINEAR = f"{IMAGINED}::test_q_and_v_of_a_linear_system[blocks]"
+RECTIFIED = "tests/test_battery.py::TestPart::test_draws_follow_the_density"
 
 # name: (file, the line as it is, the line with the fault, the test that catches it)
 FAULTS = {
@@ -43,11 +47,12 @@ FAULTS = {
         "importance.py", "squares = jnp.sum(weights**2)", "squares = jnp.sum(weights)", IMPORTANCE,
     ),
     "wrong norm": (
-        "policies.py", "return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))",
+        "policies/types.py", "return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))",
         "return jnp.asarray(sum(jnp.sum(leaf**2) for leaf in leaves))", f"{STAGES}[2.0]",
     ),
     "score of forced rows kept": (
-        "policies.py", "return jnp.where(forced >= 0, certain, free)", "return free", PARTS,
+        "policies/boltzmann.py", "return jnp.where(forced >= 0, certain, free)", "return free",
+        PARTS,
     ),
     "score norms not accumulated": (
         "weights.py", "jnp.cumsum(norms, axis=1)", "norms", f"{STAGES}[2.0]",
@@ -86,6 +91,39 @@ FAULTS = {
     ),
     "Theorem 1 with the printed constant": (
         "theory.py", "power = 2 if printed else 3", "power = 2", f"{BOUND}[2.0-0.9]",
+    ),
+    "imagined trajectories do not end": (
+        "values/rollouts.py",
+        "jnp.where(ends(states, actions, following), 0.0, discount * weight)", "discount * weight",
+        BLOCKS,
+    ),
+    "imagined rewards not discounted": (
+        "values/rollouts.py", "0.0, discount * weight)", "0.0, weight)", LINEAR,
+    ),
+    "values put back one step late": (
+        "values/rollouts.py", "(jnp.cumsum(mask) - 1)", "jnp.cumsum(mask)", BLOCKS,
+    ),
+    "last block forgotten": (
+        "values/rollouts.py", "-(-jnp.sum(mask) // starts)", "jnp.sum(mask) // starts", BLOCKS,
+    ),
+    "rollouts of one start share their noise": (
+        "values/rollouts.py", "noise = jax.random.normal(key, (*shape, starts, drawn), dtype)",
+        "noise = jnp.zeros((*shape, starts, drawn), dtype) "
+        "+ jax.random.normal(key, (*shape, starts, 1), dtype)", LINEAR,
+    ),
+    "V starts with the logged action": (
+        "values/imagined.py", "mean(s, None, i)", "mean(s, _, i)", LINEAR,
+    ),
+    "rectifier left out of the draw": (
+        "models/gaussian.py", "observation - jnp.maximum(difference, 0.0)",
+        "observation - difference", f"{RECTIFIED}[noise-model linear, rectified]",
+    ),
+    "mean deviation taken for the standard one": (
+        "models/linear_gaussian.py", "math.sqrt(math.pi / 2) * deviation", "deviation", FITTING,
+    ),
+    "density of the clipped action": (
+        "policies/gaussian.py", "norm.logpdf(action,", "norm.logpdf(jnp.clip(action, -1, 1),",
+        f"{RECTIFIED}[noise-policy affine]",
     ),
 }  # fmt: skip
 

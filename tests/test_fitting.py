@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 
 import truth
-from gamps.envs import collect
-from gamps.fitting import ClosedForm, GradientDescent, Keep, negative_log_likelihood
-from gamps.models import Tabular
+from gamps import recipes
+from gamps.envs import Minigolf, collect
+from gamps.errors import SettingError
+from gamps.fitting import (
+    ClosedForm,
+    EachMember,
+    GradientDescent,
+    Keep,
+    negative_log_likelihood,
+)
+from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
+from gamps.trajectories import Trajectories
 
 KEY = jax.random.key(2)
 
@@ -89,3 +98,109 @@ def test_warm_continues_and_cold_starts_again(problem):
 def test_keep_keeps(problem):
     _, log, weights = problem
     assert Keep()(KEY, "model", log, weights)[0] == "model"
+
+
+def golf_log(n=400):
+    env = Minigolf()
+    return env, jax.jit(lambda k: collect(env, env.policy(), k, n=n, steps=20))(KEY)
+
+
+def test_linear_model_is_weighted_least_squares():
+    env, log = golf_log(40)
+    weights = jax.random.uniform(jax.random.key(9), log.mask.shape) ** 4
+    fitted, _ = ClosedForm()(KEY, env.linear_model(), log, weights)
+    used = np.asarray(log.mask)
+    s, a, following = (np.asarray(x)[used] for x in (log.states, log.actions, log.next_states))
+    features = np.concatenate([s, np.clip(a, 1e-5, 5)], axis=1)
+    root = np.sqrt(np.asarray(weights)[used])[:, None]
+    mean, *_ = np.linalg.lstsq(root * features, root * (s - following))
+    deviation, *_ = np.linalg.lstsq(root * features, root * np.abs(s - following - features @ mean))
+    np.testing.assert_allclose(fitted.mean_weights, mean, rtol=1e-4)
+    np.testing.assert_allclose(fitted.std_weights, np.sqrt(np.pi / 2) * deviation, rtol=1e-4)
+
+
+def test_statistics_of_shards_add_up():
+    env, log = golf_log(40)
+    model, weights = env.linear_model(), log.mask.astype(float)
+
+    def statistics(rows):
+        def flat(x):
+            return x[rows].reshape(-1, *x.shape[2:])
+
+        return model.statistics(*map(flat, (log.states, log.actions, log.next_states, weights)))
+
+    whole = statistics(slice(None))
+    halves = jax.tree.map(jnp.add, statistics(slice(0, 15)), statistics(slice(15, None)))
+    for a, b in zip(whole, halves, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_closed_form_finds_a_linear_gaussian_model():
+    """2,000 transitions of the model itself: mean and deviation within five standard errors."""
+    true = LinearGaussian(jnp.array([[-0.3], [0.8]]), jnp.array([[0.2], [0.5]]))
+    keys = jax.random.split(KEY, 3)
+    shape = (100, 20, 1)
+    states = jax.random.uniform(keys[0], shape, minval=0.5, maxval=2.0)
+    actions = jax.random.uniform(keys[1], shape, minval=0.5, maxval=2.0)
+    noise = jax.random.normal(keys[2], shape)
+    following = jax.vmap(jax.vmap(true.step))(states, actions, noise)
+    # Each row a trajectory of one step, so that the next observation is its own.
+    log = Trajectories(
+        jnp.stack([states, following], axis=2).reshape(2000, 2, 1), actions.reshape(2000, 1, 1),
+        jnp.zeros((2000, 1)), jnp.zeros((2000, 1)), jnp.ones((2000, 1), bool),
+        jnp.zeros(2000, bool),
+    )  # fmt: skip
+    start = LinearGaussian(jnp.zeros((2, 1)), jnp.zeros((2, 1)))
+    fitted, loss = ClosedForm()(KEY, start, log, jnp.ones((2000, 1)))
+    np.testing.assert_allclose(fitted.mean_weights, true.mean_weights, atol=0.12)
+    np.testing.assert_allclose(fitted.std_weights, true.std_weights, atol=0.12)
+    assert float(loss) == pytest.approx(
+        float(negative_log_likelihood(true, log, jnp.ones((2000, 1)))), abs=0.01
+    )
+
+
+@pytest.mark.parametrize("weight_on", [0, 1])
+def test_all_weight_on_one_transition_stays_finite(weight_on):
+    env, log = golf_log(10)
+    weights = jnp.zeros(log.mask.shape).at[weight_on, 0].set(1e-30)
+    fitted, loss = ClosedForm()(KEY, env.linear_model(), log, weights)
+    assert jnp.isfinite(loss)
+    assert all(jnp.isfinite(x).all() for x in (fitted.mean_weights, fitted.std_weights))
+
+
+def test_network_learns_by_descent():
+    """The 2×32 network comes near the likelihood of the true game, which is not normal."""
+    env, log = golf_log(200)
+    weights = log.mask.astype(float)
+    start = MLPGaussian.create(KEY, log, features=env.model_features, rectified=True)
+    fit = GradientDescent(steps=400, learning_rate=0.01, patience=400)
+    fitted, loss = eqx.filter_jit(fit)(KEY, start, log, weights)
+    before = float(negative_log_likelihood(start, log, weights))
+    truth_loss = float(negative_log_likelihood(env, log, weights))
+    assert float(loss) == pytest.approx(float(negative_log_likelihood(fitted, log, weights)))
+    assert float(loss) < before - 0.5
+    assert float(loss) < truth_loss + 0.5
+
+
+def test_members_of_an_ensemble_differ_and_fit():
+    env, log = golf_log(50)
+    weights = log.mask.astype(float)
+    members = jax.tree.map(
+        lambda x: jnp.stack([x] * 4) if eqx.is_array(x) else x, env.linear_model()
+    )
+    fitted, loss = EachMember(ClosedForm())(KEY, Ensemble(members, 4), log, weights)
+    alone, _ = ClosedForm()(KEY, env.linear_model(), log, weights)
+    slopes = np.asarray(fitted.members.mean_weights)
+    assert (slopes.std(axis=0) > 0).all()
+    np.testing.assert_allclose(slopes.mean(axis=0), alone.mean_weights, rtol=0.2)
+    assert float(loss) == pytest.approx(float(negative_log_likelihood(fitted, log, weights)))
+
+
+def test_a_model_without_a_closed_form_is_named():
+    _, log = golf_log(10)
+    model = MLPGaussian.create(KEY, log)
+    with pytest.raises(SettingError, match=r"fit: ClosedForm.*MLPGaussian.*GradientDescent"):
+        ClosedForm()(KEY, model, log, log.mask.astype(float))
+    built = recipes.gamps(log, Minigolf().task(), fit=Keep())
+    with pytest.raises(SettingError, match=r"values: Exact.*MLPGaussian.*Imagined"):
+        built.step(KEY, built.init(Minigolf().policy(), model))

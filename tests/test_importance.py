@@ -43,7 +43,7 @@ def test_discount_and_scale_by_hand():
 
 def test_clip_and_self_normalise():
     log_rho = jnp.log(jnp.array([[2.0, 6.0], [0.5, 2.0]]))
-    clipped = importance.clip(log_rho, maximum=2.0)
+    clipped = importance.Clip(2.0)(log_rho)
     np.testing.assert_allclose(np.exp(clipped), [[2, 2], [0.5, 2]])
     normalised = np.exp(importance.self_normalise(log_rho))
     np.testing.assert_allclose(normalised.mean(0), 1.0)

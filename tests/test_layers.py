@@ -6,13 +6,14 @@ from pathlib import Path
 import gamps
 
 LAYERS = [
-    {"errors", "trajectories", "tasks", "tabular", "_version"},
+    {"errors", "trajectories", "tasks", "tabular", "_version"}
+    | {"noise", "linear", "networks", "compilation"},
     {"policies", "models", "envs"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},
     {"search"},
     {"recipes", "theory", "evaluation", "checkpoints", "datasets"},
-    {"report", "experiments", "cli"},
+    {"report", "experiments", "bench", "cli"},
 ]
 WITHIN = {0, 1, 5, 6}  # layers whose modules may import one another
 SOURCE = Path(gamps.__file__).parent

@@ -1,21 +1,19 @@
-"""One battery a kind of part: a policy or model passes by being listed."""
+"""Weights, score norms and baselines against numbers computed by hand."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats
 
 import truth
 from gamps.errors import SettingError
 from gamps.importance import Ratios, log_rho
-from gamps.models import ActionEffect, Tabular
 from gamps.policies import Boltzmann, OneHot, log_probs, score_norms
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
 from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue, Values
-from gamps.weights import GradientAware, Ones
+from gamps.weights import GradientAware, Ones, RewardWeighted
 
 KEY = jax.random.key(3)
 
@@ -30,59 +28,6 @@ POLICIES = {
     "forced": Boltzmann(truth.random_policy(3, 3, 4).weights, OneHot(3), jnp.array([-1, 2, -1])),
     "features": Boltzmann(jax.random.normal(KEY, (3, 4)), any_features),
 }
-MODELS = {
-    "tabular": Tabular(jax.random.normal(KEY, (3, 4, 3))),
-    "action-effect": ActionEffect(
-        jax.random.normal(KEY, (4, 5)), jax.random.randint(KEY, (3, 5), 0, 3)
-    ),
-}
-DRAWS = 20_000
-FALSE_ALARM = 1e-6
-
-
-def matches(counts, probabilities) -> bool:
-    """Chi-square test at the stated false-alarm rate, on outcomes that can happen."""
-    counts, probabilities = np.asarray(counts), np.asarray(probabilities)
-    if counts[probabilities == 0].any():
-        return False
-    possible = probabilities > 0
-    if possible.sum() == 1:
-        return True
-    expected = probabilities[possible] * counts.sum()
-    return bool(scipy.stats.chisquare(counts[possible], expected).pvalue > FALSE_ALARM)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-class TestPolicy:
-    def test_probabilities_sum_to_one(self, name):
-        for s in range(3):
-            total = sum(
-                np.exp(POLICIES[name].log_prob(jnp.array(s), jnp.array(a))) for a in range(4)
-            )
-            assert total == pytest.approx(1.0, abs=1e-12)
-
-    def test_samples_match_the_density(self, name):
-        policy = POLICIES[name]
-        for s in range(3):
-            keys = jax.random.split(jax.random.key(s), DRAWS)
-            drawn = jax.vmap(policy.sample, in_axes=(0, None))(keys, jnp.array(s))
-            probabilities = [np.exp(policy.log_prob(jnp.array(s), jnp.array(a))) for a in range(4)]
-            assert matches(np.bincount(drawn, minlength=4), probabilities)
-
-    def test_scores_equal_finite_differences(self, name):
-        policy, h = POLICIES[name], 1e-5
-        for s, a in [(0, 1), (1, 2), (2, 3)]:
-            s, a = jnp.array(s), jnp.array(a)
-
-            def value(weights, s=s, a=a):
-                return eqx.tree_at(lambda p: p.weights, policy, weights).log_prob(s, a)
-
-            score = jax.grad(value)(policy.weights)
-            steps = h * jnp.eye(policy.weights.size).reshape(-1, *policy.weights.shape)
-            numeric = [
-                (value(policy.weights + e) - value(policy.weights - e)) / (2 * h) for e in steps
-            ]
-            np.testing.assert_allclose(score.ravel(), np.array(numeric), atol=1e-6)
 
 
 def test_forced_rows_are_certain_and_have_no_score():
@@ -96,32 +41,6 @@ def test_forced_rows_are_certain_and_have_no_score():
             )
         )(policy.weights)
         assert not score.any()
-
-
-@pytest.mark.parametrize("name", MODELS)
-class TestModel:
-    def test_transitions_sum_to_one(self, name):
-        np.testing.assert_allclose(MODELS[name].transitions().sum(-1), 1.0, atol=1e-12)
-
-    def test_samples_match_the_table(self, name):
-        model = MODELS[name]
-        for s, a in [(0, 1), (2, 3)]:
-            keys = jax.random.split(jax.random.key(s), DRAWS)
-            observation = model.states()[s]
-            drawn = jax.vmap(model.sample, in_axes=(0, None, None))(keys, observation, jnp.array(a))
-            reached = jax.vmap(model.index)(drawn)
-            assert matches(np.bincount(reached, minlength=3), model.transitions()[s, a])
-
-    def test_log_prob_is_the_density_of_samples(self, name):
-        model = MODELS[name]
-        observation, action = model.states()[1], jnp.array(2)
-        keys = jax.random.split(KEY, 200)
-        drawn = jax.vmap(model.sample, in_axes=(0, None, None))(keys, observation, action)
-        outcomes = np.unique(np.asarray(drawn), axis=0)
-        total = sum(
-            float(np.exp(model.log_prob(observation, action, o))) for o in jnp.asarray(outcomes)
-        )
-        assert total == pytest.approx(1.0, abs=1e-9)
 
 
 def small_log(policy=POLICIES["one-hot"], seed=0):
@@ -172,6 +91,24 @@ def test_ones_are_the_mask():
     log = small_log()
     ratios = Ratios.of(log_rho(POLICIES["one-hot"], log), log.mask, 0.9)
     np.testing.assert_array_equal(Ones()(POLICIES["one-hot"], log, ratios), log.mask.astype(float))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_reward_weighted_by_hand(steps):
+    policy, log = POLICIES["one-hot"], small_log()
+    ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
+    mask = np.asarray(log.mask)
+    omega = np.asarray(GradientAware()(policy, log, ratios))[mask]
+    c = 1 / omega.mean()
+    for _ in range(steps):
+        u = c * np.exp(-c * omega)
+        c = u.sum() / (u * omega).sum()
+    weights = np.asarray(RewardWeighted(steps=steps)(policy, log, ratios))
+    expected = np.exp(-c * omega)
+    np.testing.assert_allclose(weights[mask] / weights[mask].sum(), expected / expected.sum())
+    assert not weights[~mask].any()
+    # To the letter it turns the order around: what the gradient needs most counts least.
+    assert np.argmax(weights[mask]) == np.argmin(omega)
 
 
 @pytest.mark.parametrize("q", [0.5, -1.0, np.nan])

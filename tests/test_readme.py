@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gamps import bench, experiments
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
@@ -38,8 +40,8 @@ def test_quickstart_commands(tmp_path):
 
 
 def test_every_command_named_exists():
-    known = {"table1", "weights", "gridworld", "qnorm", "bounds"}
-    assert set(re.findall(r"gamps reproduce (\w+)", README)) <= known
+    assert set(re.findall(r"gamps reproduce (\w+)", README)) <= set(experiments.__all__)
+    assert set(re.findall(r"gamps bench (\w+)", README)) <= set(bench.__all__)
 
 
 def test_numbers_come_from_the_result_files():

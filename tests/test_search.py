@@ -15,7 +15,8 @@ import truth
 from gamps import recipes, search
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.experiments.setup import log_of, logs_of, seed_keys, true_return
+from gamps.experiments.setup import log_of, logs_of, true_return
+from gamps.experiments.treatments import seed_keys
 from gamps.models import Tabular
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -68,6 +69,25 @@ def test_a_baseline_leaves_the_expected_gradient(baseline):
     step = eqx.filter_jit(lambda s: s.step(jax.random.key(1), state)[0].optimiser.mu.weights)
     a, b = step(no), step(with_baseline)
     assert float(jnp.sum(a * b) / jnp.linalg.norm(a) / jnp.linalg.norm(b)) > 0.97
+
+
+def test_a_policy_rests_where_too_few_trajectories_carry_it():
+    free, state = built(recipes.gamps, jax.random.key(0))
+    bound = eqx.tree_at(lambda s: s.least_ess, free, jnp.asarray(10.0))
+    runs = {
+        name: search.run(s, jax.random.key(1), state, iterations=30, measure=weights_of)
+        for name, s in (("free", free), ("bound", bound))
+    }
+    ess, weights = runs["bound"][1].ess, runs["bound"][2]
+    (first,) = np.flatnonzero(ess < 10.0)[:1]
+    assert 0 < first < 29
+    np.testing.assert_array_equal(weights[:first], runs["free"][2][:first])
+    np.testing.assert_array_equal(weights[first:], np.stack([weights[first - 1]] * (30 - first)))
+    assert (runs["free"][2][-1] != weights[-1]).any()
+
+
+def weights_of(state):
+    return state.policy.weights
 
 
 class CountTraces(eqx.Module):

@@ -6,8 +6,10 @@ The data flow is the architecture; each stage is a module of that name:
        [N, T]        log ρ, ESS      ω          p̂         Q         ∇J        the loop
 
 Shape letters, the same in every docstring: `N` logged trajectories, `T` steps of the longest one,
-`M` imagined rollouts, `H` imagined steps; `S` states and `A` actions of a finite problem,
-`d` policy parameters. Padded steps are those where `mask` is False.
+`M` imagined rollouts, `H` imagined steps; `S` states and `A` actions of a finite problem, or `D`
+and `A` numbers of an observation and an action; `F` features, `d` policy parameters; `Z` standard
+normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps are those where
+`mask` is False.
 """
 
 from gamps._version import __version__

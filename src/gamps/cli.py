@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import tyro
 from tyro.extras import SubcommandApp
 
-from gamps import experiments
+from gamps import bench, experiments
 from gamps._version import __version__
+from gamps.compilation import keep_compiled
 from gamps.errors import GampsError
 
 DESCRIPTION = """Batch policy search with gradient-aware models.
@@ -25,13 +26,22 @@ Each prints a table that puts our numbers beside the paper's and writes NAME.jso
 --out; --quick gives a small version in seconds."""
 
 
+BENCH = """Speed on this machine, as ratios within one run.
+
+An absolute time means little on a shared machine; the ratio to the engine run bare does."""
+
+
 def application() -> SubcommandApp:
     """All commands."""
-    reproduce = SubcommandApp()
-    for name in experiments.__all__:
-        reproduce.command(name=name)(getattr(experiments, name))
     app = SubcommandApp()
-    app.command(reproduce, name="reproduce", help=REPRODUCE)
+    for group, module, text in (
+        ("reproduce", experiments, REPRODUCE),
+        ("bench", bench, BENCH),
+    ):
+        commands = SubcommandApp()
+        for name in module.__all__:
+            commands.command(name=name)(getattr(module, name))
+        app.command(commands, name=group, help=text)
     app.command(name="version")(version)
     return app
 
@@ -48,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         version()
         return
     try:
+        keep_compiled()
         application().cli(
             args=list(arguments) or ["--help"],
             prog="gamps",

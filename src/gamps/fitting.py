@@ -6,6 +6,7 @@ weighted mean of -log p̂ after fitting.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +15,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from gamps.models import ClosedFormModel, Model
+from gamps.errors import SettingError
+from gamps.models import ClosedFormModel, Ensemble, Model
 from gamps.trajectories import Trajectories
 
 
@@ -37,12 +39,18 @@ class ClosedForm(eqx.Module):
     def __call__(
         self,
         key: Key[Array, ""],
-        model: ClosedFormModel,
+        model: Model,
         trajectories: Trajectories,
         weights: Float[Array, "N T"],
     ) -> tuple[ClosedFormModel, Float[Array, ""]]:
         """Fit from scratch; `model` gives only the shape."""
         del key
+        if not isinstance(model, ClosedFormModel):
+            raise SettingError(
+                "fit",
+                f"ClosedForm(), but {type(model).__name__} has no closed form",
+                "Use fit=GradientDescent()",
+            )
 
         def flat(values: Any) -> Any:
             return values.reshape(-1, *values.shape[2:])
@@ -50,13 +58,10 @@ class ClosedForm(eqx.Module):
         used = jnp.where(trajectories.mask, weights, 0.0)
         # The maximiser does not depend on the scale, but float32 sums of tiny weights do.
         used = used / jnp.maximum(jnp.max(used), jnp.finfo(used.dtype).tiny)
-        statistics = model.statistics(
-            flat(trajectories.states),
-            flat(trajectories.actions),
-            flat(trajectories.next_states),
-            flat(used),
-        )
-        fitted = model.from_statistics(statistics)
+        transitions = (trajectories.states, trajectories.actions, trajectories.next_states, used)
+        fitted = model
+        for _ in range(model.passes):
+            fitted = fitted.from_statistics(fitted.statistics(*map(flat, transitions)))
         return fitted, negative_log_likelihood(fitted, trajectories, weights)
 
 
@@ -114,6 +119,40 @@ class GradientDescent(eqx.Module):
         loss = loss_of(last)
         fitted = jax.tree.map(lambda new, old: jnp.where(loss <= lowest, new, old), last, best)
         return eqx.combine(fitted, static), jnp.where(loss <= lowest, loss, lowest)
+
+
+class EachMember(eqx.Module):
+    """Fits every member of an ensemble by itself, each on weights of its own.
+
+    Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
+    which members differ as the log leaves them free to.
+
+    Attributes:
+      fit: how one member is fitted.
+    """
+
+    fit: Callable[..., tuple[Any, Float[Array, ""]]]
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Ensemble,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Ensemble, Float[Array, ""]]:
+        """The loss is that of the mixture, under the weights as given."""
+
+        def each(key: Array, member: Model) -> Model:
+            key_fit, key_weights = jax.random.split(key)
+            size = (trajectories.n_trajectories, 1)
+            luck = jax.random.exponential(key_weights, size, weights.dtype)
+            fitted: Model = self.fit(key_fit, member, trajectories, luck * weights)[0]
+            return fitted
+
+        both = eqx.filter_vmap(each, in_axes=(0, eqx.if_array(0)))
+        members = both(jax.random.split(key, model.size), model.members)
+        fitted = Ensemble(members, model.size)
+        return fitted, negative_log_likelihood(fitted, trajectories, weights)
 
 
 class Keep(eqx.Module):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
@@ -78,9 +79,22 @@ def exponentiate(
     return jnp.exp(shifted), log_scale
 
 
-def clip(log_rho: Float[Array, "N T"], *, maximum: float) -> Float[Array, "N T"]:
-    """Truncated ratios, ρ ≤ `maximum`: less variance for some bias."""
-    return jnp.minimum(log_rho, jnp.log(maximum))
+class Clip(eqx.Module):
+    """Truncated ratios, ρ ≤ `maximum`: less variance for some bias.
+
+    Attributes:
+      maximum: traced, so sweeping it does not recompile.
+
+    Example:
+      >>> [round(float(x), 3) for x in Clip(2.0)(jnp.array([[0.0, 5.0]]))[0]]
+      [0.0, 0.693]
+    """
+
+    maximum: Float[Array, "*seeds"] | float = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+        """Cumulative ratios, cut off."""
+        return jnp.minimum(log_rho, jnp.log(self.maximum).astype(log_rho.dtype))
 
 
 def self_normalise(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:

@@ -117,7 +117,9 @@ def bar(description: str, total: int) -> contextlib.AbstractContextManager[Calla
 
     @contextlib.contextmanager
     def context() -> Iterator[Callable[[str], None]]:
-        with Progress(console=console, transient=True) as progress:
+        # In a pipe or a file a bar would only leave blank lines.
+        hidden = not console.is_terminal
+        with Progress(console=console, transient=True, disable=hidden) as progress:
             task = progress.add_task(description, total=total)
 
             def advance(doing: str) -> None:

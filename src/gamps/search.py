@@ -72,6 +72,8 @@ class Search(eqx.Module):
       baseline: `values` part, b.
       learning_rate: of the policy; traced, so it can be swept without compiling again.
       ratio: transforms log ρ, for example `importance.self_normalise`.
+      least_ess: a trust region: once fewer trajectories than this effectively carry the estimate
+        (`Info.ess`), the policy moves no further. Traced; 0 never stops, as the paper.
       optimiser: an optax transformation without its learning rate.
     """
 
@@ -83,6 +85,7 @@ class Search(eqx.Module):
     baseline: Part
     learning_rate: Float[Array, "*seeds"] | float = eqx.field(converter=jnp.asarray)
     ratio: Part = _identity
+    least_ess: Float[Array, "*seeds"] | float = eqx.field(default=0.0, converter=jnp.asarray)
     optimiser: optax.GradientTransformation = ADAM
 
     def init(self, policy: Policy, model: Any = None) -> State:
@@ -106,15 +109,16 @@ class Search(eqx.Module):
         norm, ascent = _scaled(gradient, ratios.log_scale)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
-        policy = eqx.apply_updates(
-            policy, jax.tree.map(lambda u: jnp.asarray(self.learning_rate, u.dtype) * u, updates)
-        )
         whole = importance.whole_episode(log_rho, log.mask)
+        ess = importance.effective_sample_size(whole)
+        rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
+        change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
+        policy = eqx.apply_updates(policy, change)
         info = Info(
             gradient_norm=norm,
             log_scale=ratios.log_scale,
             model_loss=loss,
-            ess=importance.effective_sample_size(whole),
+            ess=ess,
             pareto_k=importance.pareto_k(whole),
             weights_ess=importance.effective_sample_size(jnp.log(weights).ravel()),
         )

@@ -6,6 +6,8 @@ be off by a common factor, which does not move the maximiser of a likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -52,3 +54,40 @@ class Ones(eqx.Module):
         """`[N, T]`, one on real steps."""
         del policy
         return trajectories.mask.astype(ratios.discounted_rho.dtype)
+
+
+class RewardWeighted(eqx.Module):
+    """u_c(ω) = c exp(-c ω), the weights of reward-weighted regression (the paper's appendix).
+
+    c is found by its closed-form M-step, c ← Σ u_c(ω) / Σ u_c(ω) ω, from c = 1 / mean(ω). With
+    c positive u_c falls as ω grows, so to the letter the transitions that the gradient needs most
+    count least; and repeated M-steps let c grow without bound. The appendix leaves both to future
+    work, and so it is one step by default.
+
+    Attributes:
+      base: ω.
+      steps: M-steps for c.
+    """
+
+    base: Callable[..., Float[Array, "N T"]] = GradientAware()
+    steps: int = eqx.field(default=1, static=True)
+
+    def __call__(
+        self,
+        policy: Policy,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Float[Array, "N T"]:
+        """`[N, T]`, up to the factor c; zero where padded."""
+        mask = trajectories.mask
+        omega = self.base(policy, trajectories, ratios)
+        tiny = jnp.finfo(omega.dtype).tiny
+
+        def mean(c: Array) -> Array:
+            u = jnp.where(mask, jnp.exp(-c * omega), 0.0)
+            return jnp.maximum(jnp.sum(u * omega) / jnp.maximum(jnp.sum(u), tiny), tiny)
+
+        c = jnp.zeros((), omega.dtype)
+        for _ in range(self.steps + 1):
+            c = 1 / mean(c)
+        return jnp.where(mask, jnp.exp(-c * omega), 0.0)

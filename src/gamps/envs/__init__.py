@@ -1,14 +1,16 @@
 """Environments: one file each, registered with Gymnasium, running by the thousand in one jit.
 
-Importing this package registers `gamps/TwoAreas-v0`.
+Importing this package registers `gamps/TwoAreas-v0` and `gamps/Minigolf-v0`.
 """
 
 import gymnasium
 
+from gamps.envs.minigolf import Minigolf
 from gamps.envs.rollouts import collect
 from gamps.envs.two_areas import LAYOUTS, Layout, TwoAreas
 
-__all__ = ["LAYOUTS", "Layout", "TwoAreas", "collect"]
+__all__ = ["LAYOUTS", "Layout", "Minigolf", "TwoAreas", "collect"]
 
-if "gamps/TwoAreas-v0" not in gymnasium.registry:
-    gymnasium.register("gamps/TwoAreas-v0", entry_point="gamps.envs.two_areas:make")
+for name, module in (("TwoAreas", "two_areas"), ("Minigolf", "minigolf")):
+    if f"gamps/{name}-v0" not in gymnasium.registry:
+        gymnasium.register(f"gamps/{name}-v0", entry_point=f"gamps.envs.{module}:make")

@@ -13,7 +13,8 @@ from jaxtyping import Array
 from gamps import report, tabular, theory
 from gamps.envs import TwoAreas
 from gamps.envs.two_areas import N_ACTIONS, two_areas
-from gamps.experiments.setup import LayoutName, log_of, policy_table, seed_keys
+from gamps.experiments.setup import LayoutName, log_of, policy_table
+from gamps.experiments.treatments import seed_keys
 from gamps.fitting import ClosedForm
 from gamps.importance import Ratios, log_rho
 from gamps.models import ActionEffect

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from gamps import recipes, report
+from gamps import report
 from gamps.envs import TwoAreas
 from gamps.envs.two_areas import two_areas
 from gamps.experiments.setup import (
@@ -17,34 +17,21 @@ from gamps.experiments.setup import (
     fit_of,
     learn,
     logs_of,
-    seed_keys,
     true_return,
 )
-from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue
-
-BaselineName = Literal["none", "per_time", "minimum_variance", "state_value"]
-
-RECIPES = {
-    "gamps": recipes.gamps,
-    "ml": recipes.ml,
-    "pgt": recipes.pgt,
-    "reinforce": recipes.reinforce,
-}
-MODEL_FREE = ("pgt", "reinforce")
-BASELINES = {
-    "none": NoBaseline(),
-    "per_time": PerTime(),
-    "minimum_variance": MinimumVariance(),
-    "state_value": StateValue(),
-}
+from gamps.experiments.treatments import (
+    MODEL_FREE,
+    RECIPES,
+    BaselineName,
+    baseline_of,
+    seed_keys,
+)
 
 
 def parts_of(env: TwoAreas, name: str, baseline: BaselineName, fit: FitName) -> dict[str, Any]:
     """The parts of a recipe under a treatment."""
-    if name not in MODEL_FREE:
-        return {"baseline": BASELINES[baseline], "fit": fit_of(env, fit)}
-    own = "minimum_variance" if baseline == "state_value" else baseline
-    return {"baseline": BASELINES[own]}
+    model = {} if name in MODEL_FREE else {"fit": fit_of(env, fit)}
+    return {"baseline": baseline_of(name, baseline), **model}
 
 
 def gridworld(

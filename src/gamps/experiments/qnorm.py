@@ -9,7 +9,8 @@ import numpy as np
 
 from gamps import recipes, report
 from gamps.envs.two_areas import two_areas
-from gamps.experiments.setup import LayoutName, best_return, learn, logs_of, seed_keys, true_return
+from gamps.experiments.setup import LayoutName, best_return, learn, logs_of, true_return
+from gamps.experiments.treatments import seed_keys
 from gamps.weights import GradientAware
 
 ORDERS = {"1": 1.0, "2": 2.0, "inf": math.inf}

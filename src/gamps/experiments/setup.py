@@ -23,11 +23,6 @@ LayoutName = Literal["B", "A", "plain"]
 FitName = Literal["adam", "closed"]
 
 
-def seed_keys(seeds: int) -> Key[Array, "seeds"]:
-    """One key for each of the seeds 0, 1, …, so that seed i means the same in every run."""
-    return jax.vmap(jax.random.key)(jnp.arange(seeds))
-
-
 def log_of(env: TwoAreas, key: Key[Array, ""], n: int) -> tuple[Boltzmann, Trajectories]:
     """A random behaviour policy and `n` of its episodes; the policy does not depend on `n`."""
     key_policy, key_log = jax.random.split(key)

@@ -21,8 +21,8 @@ from gamps.experiments.setup import (
     fit_of,
     log_of,
     policy_table,
-    seed_keys,
 )
+from gamps.experiments.treatments import seed_keys
 from gamps.importance import Ratios, log_rho
 from gamps.models import ActionEffect
 from gamps.policies import Policy

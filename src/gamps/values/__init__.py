@@ -7,12 +7,17 @@ come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weig
 
 from gamps.values.baselines import MinimumVariance, NoBaseline, PerTime, StateValue
 from gamps.values.exact import Exact
+from gamps.values.fitted import FittedQ, LinearQ
+from gamps.values.imagined import Imagined
 from gamps.values.logged import EpisodeReturn, PerDecisionReturn
 from gamps.values.types import Values
 
 __all__ = [
     "EpisodeReturn",
     "Exact",
+    "FittedQ",
+    "Imagined",
+    "LinearQ",
     "MinimumVariance",
     "NoBaseline",
     "PerDecisionReturn",

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from gamps import tabular
+from gamps.errors import SettingError
 from gamps.importance import Ratios
-from gamps.models import FiniteModel
+from gamps.models import FiniteModel, Model
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -68,13 +69,19 @@ class Exact(eqx.Module):
         self,
         key: Key[Array, ""],
         policy: Policy,
-        model: FiniteModel,
+        model: Model,
         task: Task,
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Values:
         """Q at the logged pairs, V at the logged states."""
         del key
+        if not isinstance(model, FiniteModel):
+            raise SettingError(
+                "values",
+                f"Exact(), but {type(model).__name__} has no table of states",
+                "Use values=Imagined(rollouts=10, horizon=20)",
+            )
         q_values, v = value_tables(policy, model, task, horizon=self.horizon)
         states = jax.vmap(jax.vmap(model.index))(trajectories.states)
         return Values(ratios.discounted_rho * q_values[states, trajectories.actions], v[states])

@@ -1,63 +1,15 @@
-"""Transition models: `log_prob(observation, action, next_observation)` and `sample`.
-
-All is written for one unbatched transition, but for the sufficient statistics of models with a
-closed-form fit, which are sums over transitions and so add up over shards of a log.
-"""
+"""Models of finitely many states and actions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-
-class Model(eqx.Module):
-    """The interface of every transition model."""
-
-    def log_prob(self, observation: Any, action: Any, next_observation: Any) -> Float[Array, ""]:
-        """Log-density of one transition."""
-        raise NotImplementedError
-
-    def sample(self, key: Key[Array, ""], observation: Any, action: Any) -> Any:
-        """Draw the next observation."""
-        raise NotImplementedError
-
-
-class ClosedFormModel(Model):
-    """A model whose weighted maximum likelihood is a function of summed statistics."""
-
-    def statistics(
-        self,
-        observations: Any,
-        actions: Any,
-        next_observations: Any,
-        weights: Float[Array, "n"],
-    ) -> Any:
-        """Weighted sufficient statistics of `n` transitions: a sum, so shards add up."""
-        raise NotImplementedError
-
-    def from_statistics(self, statistics: Any) -> ClosedFormModel:
-        """The maximiser of the weighted likelihood."""
-        raise NotImplementedError
-
-
-class FiniteModel(ClosedFormModel):
-    """A model of finitely many states and actions, whose values can be solved exactly."""
-
-    def transitions(self) -> Float[Array, "S A S"]:
-        """p̂(s'|s, a) as a table."""
-        raise NotImplementedError
-
-    def states(self) -> Any:
-        """`[S, ...]`, one observation a state."""
-        raise NotImplementedError
-
-    def index(self, observation: Any) -> Int[Array, ""]:
-        """The state that an observation shows."""
-        raise NotImplementedError
+from gamps.models.types import FiniteModel
+from gamps.noise import categorical
 
 
 def _log_frequencies(counts: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -87,6 +39,18 @@ class ActionEffect(FiniteModel):
         """Log-probability of the logged effect."""
         del observation
         return jax.nn.log_softmax(self.logits[action])[next_observation[1]]
+
+    @property
+    def noise_size(self) -> int:
+        """One number, inverted through the distribution function."""
+        return 1
+
+    def step(
+        self, observation: Int[Array, "2"], action: Int[Array, ""], noise: Float[Array, "1"]
+    ) -> Int[Array, "2"]:
+        """The effect that the noise chooses, by the known rule."""
+        effect = categorical(self.logits[action], noise).astype(observation.dtype)
+        return jnp.stack([self.successors[observation[0], effect], effect])
 
     def sample(
         self, key: Key[Array, ""], observation: Int[Array, "2"], action: Int[Array, ""]
@@ -142,6 +106,17 @@ class Tabular(FiniteModel):
     ) -> Float[Array, ""]:
         """Log-probability of the next state."""
         return jax.nn.log_softmax(self.logits[observation, action])[next_observation]
+
+    @property
+    def noise_size(self) -> int:
+        """One number, inverted through the distribution function."""
+        return 1
+
+    def step(
+        self, observation: Int[Array, ""], action: Int[Array, ""], noise: Float[Array, "1"]
+    ) -> Int[Array, ""]:
+        """The next state that the noise chooses."""
+        return categorical(self.logits[observation, action], noise).astype(observation.dtype)
 
     def sample(
         self, key: Key[Array, ""], observation: Int[Array, ""], action: Int[Array, ""]

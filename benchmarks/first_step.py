@@ -1,0 +1,62 @@
+"""How soon a process takes its first step, with and without programs kept by an earlier one.
+
+Starts itself as three processes that share a new folder: the first fills it, the others find it
+filled. Each draws logs of minigolf, assembles GAMPS and times its first step, from tracing to
+result. With one seed it is the step of a single search, else all seeds in one program, as
+`gamps reproduce minigolf` runs them.
+
+Usage: python benchmarks/first_step.py [seeds]
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def first_step(folder: str, seeds: int) -> float:
+    """Seconds from the assembled search to the end of its first step."""
+    import equinox as eqx
+    import jax
+
+    from gamps import compilation, search
+    from gamps.envs import Minigolf
+    from gamps.experiments.minigolf import logs_of, parameters, recipe_on
+    from gamps.experiments.treatments import seed_keys
+
+    compilation.keep_compiled(Path(folder))
+    env, keys = Minigolf(), seed_keys(seeds)
+
+    def prepare(log):
+        built = recipe_on(env, "gamps", log, "per_time")
+        return built, built.init(env.policy(), env.linear_model())
+
+    assembled = eqx.filter_vmap(prepare)(logs_of(env, keys, std=1.0, n=50))
+    if seeds == 1:
+        keys, assembled = keys[0], jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, assembled)
+    start = time.perf_counter()
+    built, state = assembled
+    jax.block_until_ready(search.run(built, keys, state, iterations=1, measure=parameters))
+    return time.perf_counter() - start
+
+
+def measure(seeds: int) -> list[float]:
+    """First steps of three processes that share a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, str(seeds), folder]
+        runs = [
+            subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+            for _ in range(3)
+        ]
+    return [float(done.stdout) for done in runs]
+
+
+if __name__ == "__main__":
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 90
+    if len(sys.argv) > 2:
+        print(first_step(sys.argv[2], seeds))
+    else:
+        first, *later = measure(seeds)
+        ratio = first / min(later)
+        print(f"first process {first:.2f} s, later {min(later):.2f} s: {ratio:.1f} times sooner")

@@ -1,0 +1,130 @@
+"""`gamps bench noise`: what sharing noise does to the gradient, for its variance and its time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from gamps import gradients, report
+from gamps.bench import kernels
+from gamps.bench.timing import AsJson, best_times
+from gamps.envs import Minigolf, collect
+from gamps.envs.minigolf import HORIZON
+from gamps.fitting import ClosedForm
+from gamps.importance import Ratios, log_rho
+from gamps.values import Imagined, PerTime, StateValue
+from gamps.weights import GradientAware
+
+ARRANGEMENTS: dict[str, dict[str, Any]] = {
+    "independent": {"sharing": "none", "antithetic": False},
+    "independent, antithetic": {"sharing": "none", "antithetic": True},
+    "shared by blocks": {"sharing": "blocks", "antithetic": False},
+    "shared by blocks, antithetic": {"sharing": "blocks", "antithetic": True},
+    "common to all starts": {"sharing": "all", "antithetic": False},
+    "common to all starts, antithetic": {"sharing": "all", "antithetic": True},
+}
+BASELINES = {"per time": PerTime(), "state value": StateValue()}
+
+
+def minigolf_parts(n: int) -> tuple[kernels.Parts, Ratios]:
+    """A log, a policy two steps of the size 0.08 away from it, and the gradient-aware model."""
+    env = Minigolf()
+    behaviour = env.policy()
+    log = eqx.filter_jit(collect)(env, behaviour, jax.random.key(0), n=n, steps=HORIZON)
+    policy = eqx.tree_at(lambda p: p.log_std, behaviour, behaviour.log_std - 0.16)
+    ratios = Ratios.of(log_rho(policy, log), log.mask, env.task().discount)
+    weights = GradientAware()(policy, log, ratios)
+    model, _ = ClosedForm()(jax.random.key(1), env.linear_model(), log, weights)
+    return kernels.Parts(policy, model, env.task(), log), ratios
+
+
+def network_parts(n: int) -> tuple[kernels.Parts, Ratios]:
+    """The problem of `gamps bench rollouts`, on-policy."""
+    given = kernels.parts(n, 50)
+    shape = given.trajectories.mask.shape
+    discounts = jnp.broadcast_to(kernels.DISCOUNT ** jnp.arange(50), shape)
+    return given, Ratios(jnp.zeros(shape), discounts, jnp.zeros(()))
+
+
+def noise(
+    *, draws: int = 50, rollouts: int = 10, repeats: int = 3, as_json: AsJson = False
+) -> None:
+    """Noise in imagined rollouts: variance of the gradient, time, and their product.
+
+    The log, the policy and the model are held fixed and only the imagination's noise is drawn
+    anew, so the variance shown is the one that more rollouts would lower. Variance × time compares
+    at equal time: half of it means the same accuracy in half the time.
+
+    Example: gamps bench noise --draws 200
+
+    Args:
+      draws: gradients from which a variance is estimated; its relative error is about √(2/draws).
+      rollouts: imagined trajectories from every logged pair; even.
+      repeats: the best of so many times is taken.
+      as_json: print JSON instead of tables.
+    """
+    problems = {"minigolf": minigolf_parts(2000), "network": network_parts(160)}
+    cells = [(p, b, a) for p in problems for b in BASELINES for a in ARRANGEMENTS]
+    measured = {}
+    with report.bar("bench noise", len(cells)) as advance:
+        for problem, baseline, name in cells:
+            estimator = Imagined(rollouts=rollouts, **ARRANGEMENTS[name])
+            measured[problem, baseline, name] = _measure(
+                *problems[problem], estimator, BASELINES[baseline], draws, repeats
+            )
+            advance(f"{problem}, {name}")
+    results: dict[str, Any] = {p: {b: {} for b in BASELINES} for p in problems}
+    for problem, baseline, name in cells:
+        variance, seconds = np.divide(
+            measured[problem, baseline, name], measured[problem, baseline, "independent"]
+        )
+        results[problem][baseline][name] = {
+            "variance": float(variance),
+            "time": float(seconds),
+            "variance_times_time": float(variance * seconds),
+        }
+    settings = dict(draws=draws, rollouts=rollouts, repeats=repeats)
+    if as_json:
+        print(json.dumps({"settings": settings, "results": results}, indent=1))
+        return
+    for problem, by_baseline in results.items():
+        steps = int(problems[problem][0].trajectories.mask.sum())
+        table = report.rich_table(
+            f"{problem}: {steps} logged steps, {rollouts} rollouts; relative to independent noise",
+            ["noise", "baseline", "variance", "time", "variance × time"],
+        )
+        for baseline, by_name in by_baseline.items():
+            for name, row in by_name.items():
+                table.add_row(name, baseline, *(f"{x:.2f}" for x in row.values()))
+            table.add_section()
+        report.console.print(table)
+
+
+def _measure(
+    given: kernels.Parts,
+    ratios: Ratios,
+    estimator: Imagined,
+    baseline: Any,
+    draws: int,
+    repeats: int,
+) -> tuple[float, float]:
+    """Total variance of the gradient, and seconds that one takes."""
+    log = given.trajectories
+
+    @eqx.filter_jit
+    def gradient(key: Array, given: kernels.Parts) -> Array:
+        values = estimator(key, *given, ratios=ratios)
+        advantages = values.weighted_q_values - baseline(given.policy, log, ratios, values)
+        return ravel_pytree(gradients.off_policy(given.policy, log, advantages))[0]
+
+    keys = jax.random.split(jax.random.key(2), draws)
+    samples = np.stack([gradient(key, given) for key in keys])
+    seconds = best_times({"gradient": lambda: gradient(keys[0], given)}, repeats)["gradient"]
+    return float(samples.var(axis=0, ddof=1).sum()), seconds

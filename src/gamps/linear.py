@@ -1,0 +1,60 @@
+"""Small linear systems, many at once."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Array, "S k"]:
+    """Solve a system that elimination is stable for without pivots.
+
+    Such are positive definite matrices (of a regression) and I - γP (of a policy's value). A loop
+    of S row operations is then several times faster than LAPACK's pivoted LU on the small batched
+    systems that runs over seeds consist of; large systems go to LAPACK.
+
+    Args:
+      matrix: positive definite, or an M-matrix.
+      right: one column a system.
+
+    Returns:
+      matrix⁻¹ right.
+
+    Example:
+      >>> solve(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0], [3.0]])).ravel().tolist()
+      [1.0, 1.0]
+    """
+    size = len(matrix)
+    if size > 64:
+        return jnp.linalg.solve(matrix, right)
+
+    def eliminate(k: Array, rows: Array) -> Array:
+        pivot = rows[k] / rows[k, k]
+        rest = rows - rows[:, k, None] * pivot
+        return jnp.where((jnp.arange(size) == k)[:, None], pivot, rest)
+
+    augmented = jnp.concatenate([matrix, right], axis=1)
+    return jax.lax.fori_loop(0, size, eliminate, augmented)[:, size:]
+
+
+def regress(
+    gram: Float[Array, "F F"],
+    moments: Float[Array, "F k"],
+    *,
+    ridge: Float[Array, ""] | float,
+) -> Float[Array, "F k"]:
+    """Least-squares coefficients from Σ φφᵀ and Σ φy.
+
+    Args:
+      gram: `[F, F]`, Σ φφᵀ.
+      moments: `[F, k]`, Σ φy.
+      ridge: added to the diagonal, relative to its mean, so that it does not depend on units or
+        weights; a log that shows nothing at all gives zeros.
+
+    Returns:
+      `[F, k]`.
+    """
+    level = jnp.trace(gram) / len(gram)
+    added = jnp.where(level > 0, jnp.asarray(ridge, gram.dtype) * level, 1.0)
+    return solve(gram + added * jnp.eye(len(gram), dtype=gram.dtype), moments)

@@ -1,0 +1,21 @@
+"""Transition models: `log_prob(observation, action, next_observation)`, `step`, `sample`."""
+
+from gamps.models.ensemble import Ensemble
+from gamps.models.finite import ActionEffect, Tabular
+from gamps.models.gaussian import GaussianDifference, concatenated
+from gamps.models.linear_gaussian import LinearGaussian
+from gamps.models.mlp_gaussian import MLPGaussian
+from gamps.models.types import ClosedFormModel, FiniteModel, Model
+
+__all__ = [
+    "ActionEffect",
+    "ClosedFormModel",
+    "Ensemble",
+    "FiniteModel",
+    "GaussianDifference",
+    "LinearGaussian",
+    "MLPGaussian",
+    "Model",
+    "Tabular",
+    "concatenated",
+]

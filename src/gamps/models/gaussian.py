@@ -1,0 +1,69 @@
+"""Models of the difference between successive observations, normal in each dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.scipy.stats import norm
+from jaxtyping import Array, Float
+
+from gamps.models.types import Model
+
+
+def concatenated(
+    observation: Float[Array, "D"], action: Float[Array, "A"]
+) -> Float[Array, "D_plus_A"]:
+    """Observation and action as one vector: the usual input of a model."""
+    # Padded and added: mapped over columns, a concatenation would be turned around twice.
+    return jnp.pad(observation, (0, len(action))) + jnp.pad(action, (len(observation), 0))
+
+
+class GaussianDifference(Model):
+    """s' = s + ε, or s' = s - max(0, ε) if rectified, with ε normal; what is left are its moments.
+
+    The rectified form, minigolf's, never moves up: its density has a point mass where s' = s.
+
+    Attributes:
+      rectified: s' = s - max(0, ε) instead of s' = s + ε.
+    """
+
+    rectified: bool = eqx.field(default=False, static=True, kw_only=True)
+
+    def moments(self, observation: Any, action: Any) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        """Mean and standard deviation of ε."""
+        raise NotImplementedError
+
+    def difference(
+        self, observations: Float[Array, "*n D"], next_observations: Float[Array, "*n D"]
+    ) -> Float[Array, "*n D"]:
+        """The ε of a transition, where the rectifier has not cut it off."""
+        if self.rectified:
+            return observations - next_observations
+        return next_observations - observations
+
+    def log_prob(
+        self,
+        observation: Float[Array, "D"],
+        action: Any,
+        next_observation: Float[Array, "D"],
+    ) -> Float[Array, ""]:
+        """Log-density of ε, and log-probability of staying where the rectifier cuts off."""
+        mean, std = self.moments(observation, action)
+        difference = self.difference(observation, next_observation)
+        density = norm.logpdf(difference, mean, std)
+        if self.rectified:
+            stays = jnp.where(difference == 0, norm.logcdf(-mean / std), -jnp.inf)
+            density = jnp.where(difference > 0, density, stays)
+        return jnp.sum(density)
+
+    def step(
+        self, observation: Float[Array, "D"], action: Any, noise: Float[Array, "D"]
+    ) -> Float[Array, "D"]:
+        """The next observation."""
+        mean, std = self.moments(observation, action)
+        difference = mean + std * noise
+        if self.rectified:
+            return observation - jnp.maximum(difference, 0.0)
+        return observation + difference

@@ -1,0 +1,82 @@
+"""The paper's swimmer model: a network for mean and standard deviation of the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.models.gaussian import GaussianDifference, concatenated
+from gamps.networks import MLP
+from gamps.trajectories import Trajectories
+
+
+class Scale(eqx.Module):
+    """Shift and scale that make a quantity's log have mean zero and deviation one; not trained."""
+
+    mean: Float[Array, "*seeds n"]
+    std: Float[Array, "*seeds n"]
+
+    @classmethod
+    def of(cls, values: Float[Array, "n_samples n"], mask: Array) -> Scale:
+        """Of the values where the mask is True; a constant column keeps its unit."""
+        share = (mask / jnp.sum(mask))[:, None]
+        mean = jnp.sum(share * values, axis=0)
+        std = jnp.sqrt(jnp.sum(share * (values - mean) ** 2, axis=0))
+        return cls(mean, jnp.where(std > 0, std, 1.0))
+
+
+class MLPGaussian(GaussianDifference):
+    """ε = scale of (m + exp(l) noise), where the network gives m and l of standardised input.
+
+    Attributes:
+      network: from standardised input to `[2 D]`: means, then log standard deviations.
+      inputs: standardisation of φ(s, a).
+      outputs: standardisation of ε.
+      features: φ, a function of one observation and one action; their concatenation by default.
+    """
+
+    network: MLP
+    inputs: Scale
+    outputs: Scale
+    features: Callable[[Any, Any], Float[Array, "F"]] = concatenated
+
+    @classmethod
+    def create(
+        cls,
+        key: Key[Array, ""],
+        trajectories: Trajectories,
+        *,
+        hidden: Sequence[int] = (32, 32),
+        features: Callable[[Any, Any], Float[Array, "F"]] = concatenated,
+        rectified: bool = False,
+    ) -> MLPGaussian:
+        """A random network, with the standardisation of a log."""
+
+        def flat(values: Any) -> Any:
+            return values.reshape(-1, *values.shape[2:])
+
+        states, mask = flat(trajectories.states), flat(trajectories.mask)
+        x = jax.vmap(features)(states, flat(trajectories.actions))
+        following = flat(trajectories.next_states)
+        differences = states - following if rectified else following - states
+        size = states.shape[-1]
+        network = MLP(key, (x.shape[-1], *hidden, 2 * size))
+        inputs, outputs = Scale.of(x, mask), Scale.of(differences, mask)
+        return cls(network, inputs, outputs, features, rectified=rectified)
+
+    @property
+    def noise_size(self) -> int:
+        """One number a dimension of the observation."""
+        return int(self.outputs.mean.shape[-1])
+
+    def moments(self, observation: Any, action: Any) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        """Of the difference in its own unit."""
+        inputs, outputs = jax.lax.stop_gradient((self.inputs, self.outputs))
+        x = (self.features(observation, action) - inputs.mean) / inputs.std
+        mean, log_std = jnp.split(self.network(x), 2)
+        return outputs.mean + outputs.std * mean, outputs.std * jnp.exp(log_std)

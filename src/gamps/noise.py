@@ -1,0 +1,33 @@
+"""Randomness as standard normal numbers, so that it can be drawn once, shared, or turned around.
+
+A policy or model says how many it needs (`noise_size`) and turns them into a draw. The negation of
+standard normal numbers is as likely as they are: that is the antithetic draw, for every part alike.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Array, ""]:
+    """Invert the distribution function of softmax(logits) at Φ(noise).
+
+    Args:
+      logits: unnormalised log-probabilities; -inf is allowed but not for all.
+      noise: one standard normal number.
+
+    Returns:
+      An index of positive probability.
+
+    Example:
+      >>> logits = jnp.log(jnp.array([0.2, 0.0, 0.8]))
+      >>> [int(categorical(logits, jnp.array([z]))) for z in (-2.0, 0.0)]
+      [0, 2]
+    """
+    cumulative = jnp.cumsum(jax.nn.softmax(logits))
+    # Below one also after rounding, so that no impossible outcome at the end is chosen.
+    below = 1 - jnp.finfo(cumulative.dtype).epsneg
+    level = jnp.minimum(jax.scipy.special.ndtr(noise[0]), below).astype(cumulative.dtype)
+    return jnp.sum(cumulative <= level * cumulative[-1])

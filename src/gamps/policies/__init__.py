@@ -1,0 +1,18 @@
+"""Stochastic policies: `log_prob(observation, action)`, `act(observation, noise)`, `sample`."""
+
+from gamps.policies.boltzmann import Boltzmann
+from gamps.policies.features import Affine, OneHot, RadialBasis
+from gamps.policies.gaussian import LinearGaussian, MLPGaussian
+from gamps.policies.types import Policy, log_probs, score_norms
+
+__all__ = [
+    "Affine",
+    "Boltzmann",
+    "LinearGaussian",
+    "MLPGaussian",
+    "OneHot",
+    "Policy",
+    "RadialBasis",
+    "log_probs",
+    "score_norms",
+]

@@ -1,0 +1,86 @@
+"""Softmax over discrete actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from gamps.errors import SettingError
+from gamps.noise import categorical
+from gamps.policies.features import OneHot
+from gamps.policies.types import Policy
+
+
+class Boltzmann(Policy):
+    """Softmax over discrete actions, linear in features of the observation.
+
+    π(a|s) ∝ exp(φ(s)ᵀ W)_a. A state whose entry of `forced` is an action and not -1 plays that
+    action with probability one, and its score is exactly zero: it is not a very large logit.
+
+    Attributes:
+      weights: `[F, A]`, trainable.
+      features: maps one observation to `[F]`.
+      forced: `[S]` actions or -1, for policies on `OneHot` features; None forces nothing.
+
+    Example:
+      >>> policy = Boltzmann(jnp.zeros((2, 4)), OneHot(2), forced=jnp.array([-1, 3]))
+      >>> [round(float(policy.log_prob(jnp.array(s), jnp.array(3))), 3) for s in (0, 1)]
+      [-1.386, 0.0]
+    """
+
+    weights: Float[Array, "*seeds F A"]
+    features: Callable[[Any], Float[Array, "F"]]
+    forced: Int[Array, "*seeds S"] | None = None
+
+    def __check_init__(self) -> None:
+        if self.forced is not None and not isinstance(self.features, OneHot):
+            raise SettingError("forced", "features are not OneHot", "Force rows of a table only")
+
+    def local(self, observation: Any) -> Boltzmann:
+        """The row of the state alone, on one-hot features."""
+        if not isinstance(self.features, OneHot):
+            return self
+        forced = self._forced_action(observation)[None]
+        return Boltzmann(self._logits(observation)[None], OneHot(1), forced)
+
+    def _logits(self, observation: Any) -> Float[Array, "A"]:
+        if isinstance(self.features, OneHot):
+            # A row is looked up, not multiplied out: five times faster on logs of 10^6 steps.
+            return self.weights[self.features.state(observation)]
+        return self.features(observation) @ self.weights
+
+    def _forced_action(self, observation: Any) -> Int[Array, ""]:
+        if self.forced is None or not isinstance(self.features, OneHot):
+            return jnp.asarray(-1)
+        return self.forced[self.features.state(observation)]
+
+    def log_prob(self, observation: Any, action: Int[Array, ""]) -> Float[Array, ""]:
+        """Log-probability of one action; -inf for another than the forced one."""
+        logits = self._logits(observation)
+        chosen = jnp.arange(len(logits)) == action
+        # A select, not an index: its gradient is a select too, where an index's is a scatter.
+        free = jnp.sum(jnp.where(chosen, logits, 0.0)) - jax.nn.logsumexp(logits)
+        forced = self._forced_action(observation)
+        certain = jnp.where(action == forced, 0.0, -jnp.inf).astype(free.dtype)
+        return jnp.where(forced >= 0, certain, free)
+
+    @property
+    def noise_size(self) -> int:
+        """One number, inverted through the distribution function."""
+        return 1
+
+    def act(self, observation: Any, noise: Float[Array, "1"]) -> Int[Array, ""]:
+        """The action at which the distribution function passes Φ(noise)."""
+        drawn = categorical(self._logits(observation), noise)
+        forced = self._forced_action(observation)
+        return jnp.where(forced >= 0, forced, drawn)
+
+    def sample(self, key: Key[Array, ""], observation: Any) -> Int[Array, ""]:
+        """Draw one action."""
+        drawn = jax.random.categorical(key, self._logits(observation))
+        forced = self._forced_action(observation)
+        return jnp.where(forced >= 0, forced, drawn)

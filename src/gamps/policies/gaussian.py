@@ -1,0 +1,107 @@
+"""Normal densities over continuous actions, of the action as drawn, before any clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.stats import norm
+from jaxtyping import Array, Float, Key
+
+from gamps.networks import MLP
+from gamps.policies.features import Affine
+from gamps.policies.types import Policy
+
+
+class Gaussian(Policy):
+    """Independent normal actions around a mean of the observation; what is left is the mean.
+
+    The density is that of the raw action: an actuator that clips does so after the draw, and a
+    clipped action has no density.
+
+    Attributes:
+      log_std: `[A]`, trainable if `learn_std`.
+      learn_std: whether the gradient reaches `log_std`.
+    """
+
+    log_std: Float[Array, "*seeds A"] = eqx.field(kw_only=True)
+    learn_std: bool = eqx.field(default=True, static=True, kw_only=True)
+
+    def mean(self, observation: Any) -> Float[Array, "A"]:
+        """The most likely action."""
+        raise NotImplementedError
+
+    def _std(self) -> Float[Array, "A"]:
+        return jnp.exp(self.log_std if self.learn_std else jax.lax.stop_gradient(self.log_std))
+
+    def log_prob(self, observation: Any, action: Float[Array, "A"]) -> Float[Array, ""]:
+        """Log-density of the raw action."""
+        return jnp.sum(norm.logpdf(action, self.mean(observation), self._std()))
+
+    @property
+    def noise_size(self) -> int:
+        """One number a dimension of the action."""
+        return int(self.log_std.shape[-1])
+
+    def act(self, observation: Any, noise: Float[Array, "A"]) -> Float[Array, "A"]:
+        """Mean plus scaled noise; zeros give the mean action."""
+        return self.mean(observation) + self._std() * noise
+
+
+class LinearGaussian(Gaussian):
+    """Mean linear in features of the observation.
+
+    Attributes:
+      weights: `[F, A]`, trainable.
+      features: maps one observation to `[F]`: `Affine`, `RadialBasis`, or any function.
+
+    Example:
+      >>> policy = LinearGaussian(jnp.ones((3, 1)), log_std=jnp.zeros(1))
+      >>> float(policy.mean(jnp.array([2.0, 3.0]))[0])
+      6.0
+    """
+
+    weights: Float[Array, "*seeds F A"]
+    features: Callable[[Any], Float[Array, "F"]] = Affine()
+
+    def mean(self, observation: Any) -> Float[Array, "A"]:
+        """Wᵀ φ(s)."""
+        return self.weights.T @ self.features(observation)
+
+
+class MLPGaussian(Gaussian):
+    """Mean by a network of the observation, the standard deviation the same everywhere.
+
+    Attributes:
+      network: from observation to mean, trainable.
+
+    Example:
+      >>> policy = MLPGaussian.create(jax.random.key(0), observations=8, actions=2)
+      >>> policy.mean(jnp.zeros(8)).shape
+      (2,)
+    """
+
+    network: MLP
+
+    @classmethod
+    def create(
+        cls,
+        key: Key[Array, ""],
+        *,
+        observations: int,
+        actions: int,
+        hidden: Sequence[int] = (32, 32),
+        std: float = 1.0,
+        learn_std: bool = True,
+    ) -> MLPGaussian:
+        """A random network of the given sizes."""
+        network = MLP(key, (observations, *hidden, actions))
+        log_std = jnp.full(actions, jnp.log(std), dtype=float)
+        return cls(network, log_std=log_std, learn_std=learn_std)
+
+    def mean(self, observation: Float[Array, "D"]) -> Float[Array, "A"]:
+        """The network's output."""
+        return self.network(observation)

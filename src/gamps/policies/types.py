@@ -1,0 +1,87 @@
+"""The interface of policies, and what is computed of any of them along the log.
+
+Densities and draws are written for one unbatched observation. Trainable are the floating-point
+arrays of the module; constants are integers, booleans, or wrapped in `jax.lax.stop_gradient` where
+used.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.trajectories import Trajectories
+
+
+class Policy(eqx.Module):
+    """The interface of every policy."""
+
+    def log_prob(self, observation: Any, action: Any) -> Float[Array, ""]:
+        """Log-density of one action in one state."""
+        raise NotImplementedError
+
+    @property
+    def noise_size(self) -> int:
+        """How many standard normal numbers one action is made of."""
+        raise NotImplementedError
+
+    def act(self, observation: Any, noise: Float[Array, "Z"]) -> Any:
+        """The action that these standard normal numbers choose; zeros give the middle one."""
+        raise NotImplementedError
+
+    def sample(self, key: Key[Array, ""], observation: Any) -> Any:
+        """Draw one action."""
+        return self.act(observation, jax.random.normal(key, (self.noise_size,), dtype=float))
+
+    def local(self, observation: Any) -> Policy:
+        """A policy that acts the same at this observation, with fewer parameters if it can.
+
+        Parameters left out must have a score of zero here. Norms of scores are taken of this, so
+        that a table of a million rows costs one row.
+        """
+        del observation
+        return self
+
+
+def log_probs(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
+    """Log-density of every logged action; padded steps hold that of the repeated last action."""
+    return jax.vmap(jax.vmap(policy.log_prob))(trajectories.states, trajectories.actions)
+
+
+def score_norms(policy: Policy, trajectories: Trajectories, *, q: float) -> Float[Array, "N T"]:
+    """‖∇ log π(a_t|s_t)‖_q of every logged action, for any policy.
+
+    Args:
+      policy: all its floating-point arrays are its parameters.
+      trajectories: the logged actions.
+      q: order of the norm, from 1 to infinity.
+
+    Returns:
+      `[N, T]`; padded steps hold the norm of the repeated last action.
+    """
+
+    def norm(observation: Any, action: Any) -> Array:
+        parameters, static = eqx.partition(policy.local(observation), eqx.is_inexact_array)
+        score = jax.grad(lambda p: eqx.combine(p, static).log_prob(observation, action))(parameters)
+        return _norm([jnp.abs(leaf) for leaf in jax.tree.leaves(score)], q)
+
+    return jax.vmap(jax.vmap(norm))(trajectories.states, trajectories.actions)
+
+
+def _norm(leaves: list[Array], q: float) -> Array:
+    """‖·‖_q of absolute values; the three usual orders fuse with the gradient into one pass."""
+    if q == 1:
+        return jnp.asarray(sum(jnp.sum(leaf) for leaf in leaves))
+    if q == 2:
+        return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))
+    largest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in leaves]))
+    if q == math.inf:
+        return largest
+    # Divided by the largest entry, no power of a finite score overflows or vanishes.
+    scale = jnp.where(largest > 0, largest, 1.0)
+    return scale * jnp.asarray(sum(jnp.sum((leaf / scale) ** q) for leaf in leaves)) ** (1 / q)

@@ -1,0 +1,120 @@
+"""Values by approximate dynamic programming on the model (eq. approximate_q)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.importance import Ratios
+from gamps.linear import regress
+from gamps.models import Model
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+from gamps.values.types import Values
+
+
+class LinearQ(eqx.Module):
+    """Q̂(s, a) = wᵀ φ(s, a)."""
+
+    weights: Float[Array, "F"]
+    features: Callable[[Any, Any], Float[Array, "F"]]
+
+    def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
+        """At one pair."""
+        return self.features(observation, action) @ self.weights
+
+
+class FittedQ(eqx.Module):
+    """Fitted Q evaluation: regress r + γ Q̂(s', a') on φ(s, a), again and again.
+
+    One step of the model from each logged pair and one action of the policy there, `samples` times,
+    drawn once; each sweep is then a product with an `[F, F]` matrix. As any such iteration it may
+    diverge where the features cannot represent what they are asked for.
+
+    Attributes:
+      features: φ, a function of one observation and one action.
+      samples: imagined transitions from each logged pair.
+      sweeps: of dynamic programming; Q̂ then looks that many steps ahead.
+      ridge: of the regression, relative to the mean of the diagonal.
+    """
+
+    features: Callable[[Any, Any], Float[Array, "F"]]
+    samples: int = eqx.field(default=10, static=True)
+    sweeps: int = eqx.field(default=200, static=True)
+    ridge: Float[Array, "*seeds"] | float = eqx.field(default=1e-6, converter=jnp.asarray)
+
+    def fit(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+    ) -> LinearQ:
+        """Q̂ of the policy in the model."""
+        dtype = trajectories.rewards.dtype
+        states, actions, mask = _flat(trajectories)
+
+        def ahead(state: Any, action: Any, noise: Array) -> tuple[Array, Array]:
+            following = model.step(state, action, noise[: model.noise_size])
+            following_action = policy.act(following, noise[model.noise_size :])
+            reward = jnp.asarray(task.reward(state, action, following), dtype)
+            goes_on = ~task.terminal(state, action, following)
+            return reward, jnp.where(goes_on, self.features(following, following_action), 0.0)
+
+        def expected(state: Any, action: Any, noise: Array) -> Any:
+            each = jax.vmap(ahead, in_axes=(None, None, 0))(state, action, noise)
+            return jax.tree.map(lambda x: jnp.mean(x, axis=0), each)
+
+        size = (len(mask), self.samples, model.noise_size + policy.noise_size)
+        rewards, following = jax.vmap(expected)(
+            states, actions, jax.random.normal(key, size, dtype)
+        )
+        features = jax.vmap(self.features)(states, actions)
+        used = jnp.where(mask[:, None], features, 0.0).T
+        right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
+        solved = regress(used @ features, right, ridge=self.ridge)
+        reward_weights, onward = solved[:, 0], jnp.asarray(task.discount, dtype) * solved[:, 1:]
+        weights = jax.lax.fori_loop(
+            0, self.sweeps, lambda _, w: reward_weights + onward @ w, jnp.zeros_like(reward_weights)
+        )
+        return LinearQ(weights, self.features)
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Values:
+        """Q̂ at the logged pairs; V by averaging it over actions of the policy."""
+        key_fit, key_actions = jax.random.split(key)
+        q = self.fit(key_fit, policy, model, task, trajectories)
+        states, actions, mask = _flat(trajectories)
+        noise = jax.random.normal(
+            key_actions, (self.samples, policy.noise_size), ratios.discounted_rho.dtype
+        )
+
+        def v(state: Any) -> Array:
+            return jnp.mean(jax.vmap(lambda z: q(state, policy.act(state, z)))(noise))
+
+        shape = trajectories.mask.shape
+        q_values = jnp.where(mask, jax.vmap(q)(states, actions), 0.0).reshape(shape)
+        return Values(ratios.discounted_rho * q_values, jax.vmap(v)(states).reshape(shape))
+
+
+def _flat(trajectories: Trajectories) -> tuple[Array, Array, Array]:
+    """States, actions and mask, one row a step."""
+
+    def flat(values: Array) -> Array:
+        return values.reshape(-1, *values.shape[2:])
+
+    return flat(trajectories.states), flat(trajectories.actions), flat(trajectories.mask)

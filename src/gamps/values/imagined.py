@@ -1,0 +1,103 @@
+"""Values by imagined trajectories, the estimator of the paper (section "Computing Q")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.errors import SettingError
+from gamps.importance import Ratios
+from gamps.models import Model
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+from gamps.values.fitted import FittedQ
+from gamps.values.rollouts import Sharing, at_logged_steps, draw, returns
+from gamps.values.types import Values
+
+
+class Imagined(eqx.Module):
+    """Mean return of `rollouts` imagined trajectories from every logged pair.
+
+    V(s) at the logged states comes from as many more with the same noise, so that much of the
+    error of Q - V cancels; it is computed only if a baseline asks for it.
+
+    Attributes:
+      rollouts: `M`.
+      horizon: `H`, imagined steps; a trajectory also stops at an imagined terminal state.
+      tail: a fitted Q̂ for what follows the horizon, or None to leave it out.
+      antithetic: the second half of the rollouts has the negated noise of the first.
+      sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
+        common random numbers. `gamps bench noise` shows why the first is the default.
+      block: trajectories rolled out side by side.
+    """
+
+    rollouts: int = eqx.field(default=10, static=True)
+    horizon: int = eqx.field(default=20, static=True)
+    tail: FittedQ | None = None
+    antithetic: bool = eqx.field(default=True, static=True)
+    sharing: Sharing = eqx.field(default="blocks", static=True)
+    block: int = eqx.field(default=4000, static=True)
+
+    def __check_init__(self) -> None:
+        for name in ("rollouts", "horizon", "block"):
+            if getattr(self, name) < 1:
+                raise SettingError(name, f"{getattr(self, name)}", "Imagine at least one")
+        if self.antithetic and self.rollouts % 2:
+            raise SettingError(
+                "rollouts",
+                f"{self.rollouts} in pairs",
+                "Choose an even number, or antithetic=False",
+            )
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Values:
+        """Q at the logged pairs, V at the logged states."""
+        key_noise, key_tail = jax.random.split(key)
+        tail = None
+        if self.tail is not None:
+            tail = self.tail.fit(key_tail, policy, model, task, trajectories)
+        dtype = ratios.discounted_rho.dtype
+        starts = min(max(self.block // self.rollouts, 1), trajectories.mask.size)
+
+        def noise_of(key: Array) -> Any:
+            distinct = 1 if self.sharing == "all" else starts
+            noise = draw(
+                key,
+                policy,
+                model,
+                starts=distinct,
+                rollouts=self.rollouts,
+                horizon=self.horizon,
+                antithetic=self.antithetic,
+                dtype=dtype,
+            )
+            return jax.tree.map(lambda z: jnp.tile(z, starts // distinct), noise)
+
+        shared = noise_of(key_noise)
+
+        def mean(states: Any, actions: Any | None, i: Array) -> Float[Array, "starts"]:
+            fresh = self.sharing == "none"
+            noise = noise_of(jax.random.fold_in(key_noise, i)) if fresh else shared
+            states, actions = jax.tree.map(
+                lambda x: jnp.repeat(x, self.rollouts, axis=-1), (states, actions)
+            )
+            total = returns(policy, model, task, noise, states, actions, tail)
+            return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
+
+        q_values = at_logged_steps(trajectories, mean, starts=starts, dtype=dtype)
+        v = at_logged_steps(
+            trajectories, lambda s, _, i: mean(s, None, i), starts=starts, dtype=dtype
+        )
+        return Values(ratios.discounted_rho * q_values, v)

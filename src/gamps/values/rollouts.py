@@ -1,0 +1,199 @@
+"""Imagined trajectories: the kernel that most of a search's time is spent in.
+
+Arrangement, for a CPU (`gamps bench rollouts` measures it):
+- *Columns.* The parts are written for one state and mapped over a trailing axis, so that a layer is
+  weights times a matrix of columns. A block is small enough for the cache and large enough for two
+  threads.
+- *Noise is drawn beforehand*, not inside the scan: drawing it is three quarters of the naive time.
+  All blocks share one draw. Rollouts within a block are independent, so every Q̂ is unbiased and
+  has the variance it would have; only errors of different blocks are correlated.
+- *Padding costs nothing.* Real steps are moved to the front, and the loop ends with the last block
+  that holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.models import Model
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+Sharing = Literal["blocks", "none", "all"]
+
+
+class Noise(NamedTuple):
+    """Standard normal numbers of `B` imagined trajectories of `H` steps.
+
+    Attributes:
+      first: `[Z, B]`, for the first action where none is given.
+      model: `[H, Z, B]`, for each transition.
+      policy: `[H, Z, B]`, for the action after each transition.
+    """
+
+    first: Float[Array, "Zp B"]
+    model: Float[Array, "H Zm B"]
+    policy: Float[Array, "H Zp B"]
+
+
+def draw(
+    key: Key[Array, ""],
+    policy: Policy,
+    model: Model,
+    *,
+    starts: int,
+    rollouts: int,
+    horizon: int,
+    antithetic: bool,
+    dtype: Any,
+) -> Noise:
+    """Noise of `starts` × `rollouts` columns, those of one start side by side.
+
+    With `antithetic` the second half of each start's rollouts has the noise of the first, negated.
+    """
+    drawn = rollouts // 2 if antithetic else rollouts
+
+    def normal(key: Array, *shape: int) -> Array:
+        noise = jax.random.normal(key, (*shape, starts, drawn), dtype)
+        if antithetic:
+            noise = jnp.concatenate([noise, -noise], axis=-1)
+        return noise.reshape(*shape, starts * rollouts)
+
+    key_first, key_model, key_policy = jax.random.split(key, 3)
+    return Noise(
+        normal(key_first, policy.noise_size),
+        normal(key_model, horizon, model.noise_size),
+        normal(key_policy, horizon, policy.noise_size),
+    )
+
+
+def columns(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Map a function of one state over the trailing axis of its arguments."""
+    return jax.vmap(function, in_axes=-1, out_axes=-1)
+
+
+def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
+    """`columns` of a module's method, without the transposes that mapping alone would bring.
+
+    Where a mapped matrix meets an unmapped vector (a bias), JAX moves the mapped axis to the front,
+    and the CPU then copies every layer to turn it. So vectors are mapped as well. They are repeated
+    to `size` columns where they are used, for the compiler to fuse, and not once beforehand, which
+    would cost as much as it saves.
+    """
+
+    def vector(leaf: Any) -> bool:
+        return eqx.is_inexact_array(leaf) and leaf.ndim == 1
+
+    arrays, static = eqx.partition(module, eqx.is_array)
+    axes = jax.tree.map(lambda x: -1 if vector(x) else None, arrays)
+
+    def call(arrays: Any, *arguments: Any) -> Any:
+        return getattr(eqx.combine(arrays, static), name)(*arguments)
+
+    def mapped(*arguments: Any) -> Any:
+        repeated = jax.tree.map(
+            lambda x: jnp.broadcast_to(x[:, None], (len(x), size)) if vector(x) else x, arrays
+        )
+        in_axes = (axes, *(-1 for _ in arguments))
+        return jax.vmap(call, in_axes=in_axes, out_axes=-1)(repeated, *arguments)
+
+    return mapped
+
+
+def returns(
+    policy: Policy,
+    model: Model,
+    task: Task,
+    noise: Noise,
+    states: Any,
+    actions: Any | None = None,
+    tail: Callable[[Any, Any], Array] | None = None,
+) -> Float[Array, "B"]:
+    """Discounted return of one imagined trajectory a column.
+
+    Args:
+      policy: acts after the first step.
+      model: moves.
+      task: its reward and termination of each imagined transition; nothing follows the end.
+      noise: all randomness.
+      states: `[..., B]`, where the trajectories start.
+      actions: `[..., B]`, what they start with; drawn from the policy if None.
+      tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
+
+    Returns:
+      `[B]`.
+    """
+    size = states.shape[-1]
+    act = method_of_columns(policy, "act", size)
+    move = method_of_columns(model, "step", size)
+    reward, ends = columns(task.reward), columns(task.terminal)
+    actions = act(states, noise.first) if actions is None else actions
+    dtype = noise.first.dtype
+    discount = jnp.asarray(task.discount, dtype)
+
+    def step(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
+        states, actions, weight, total = carry
+        following = move(states, actions, drawn[0]).astype(states.dtype)
+        gained = weight * reward(states, actions, following).astype(dtype)
+        # A select, not a product: what an ended trajectory goes on to imagine may overflow.
+        total = total + jnp.where(weight > 0, gained, 0.0)
+        weight = jnp.where(ends(states, actions, following), 0.0, discount * weight)
+        actions = act(following, drawn[1]).astype(actions.dtype)
+        return (following, actions, weight, total), None
+
+    ones = jnp.ones(size, dtype)
+    start = (states, actions, ones, jnp.zeros_like(ones))
+    (states, actions, weight, total), _ = jax.lax.scan(step, start, (noise.model, noise.policy))
+    if tail is not None:
+        rest = columns(tail)(states, actions).astype(dtype)
+        total = total + jnp.where(weight > 0, weight * rest, 0.0)
+    return total
+
+
+def at_logged_steps(
+    trajectories: Trajectories,
+    evaluate: Callable[[Any, Any, Array], Float[Array, "starts"]],
+    *,
+    starts: int,
+    dtype: Any,
+) -> Float[Array, "N T"]:
+    """Evaluate every real step of the log, `starts` at a time; zero where padded.
+
+    Args:
+      trajectories: the log.
+      evaluate: from states `[..., starts]`, actions `[..., starts]` and the block's number to one
+        value a start.
+      starts: how many to a block.
+      dtype: of the values.
+
+    Returns:
+      `[N, T]`.
+    """
+    mask = trajectories.mask.ravel()
+    # Stable: real steps first, in their order.
+    order = jnp.argsort(~mask, stable=True)
+    order = jnp.pad(order, (0, -len(order) % starts))
+
+    def compact(values: Array) -> Array:
+        return jnp.moveaxis(values.reshape(mask.size, *values.shape[2:])[order], 0, -1)
+
+    states, actions = compact(trajectories.states), compact(trajectories.actions)
+
+    def block(i: Array, values: Array) -> Array:
+        def of(array: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(array, i * starts, starts, axis=-1)
+
+        found = evaluate(of(states), of(actions), i)
+        return jax.lax.dynamic_update_slice_in_dim(values, found, i * starts, axis=0)
+
+    blocks = -(-jnp.sum(mask) // starts)
+    values = jax.lax.fori_loop(0, blocks, block, jnp.zeros(len(order), dtype))
+    place = (jnp.cumsum(mask) - 1).reshape(trajectories.mask.shape)
+    return jnp.where(trajectories.mask, values[place], 0.0)
