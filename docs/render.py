@@ -76,14 +76,70 @@ def simple(file: str, columns: dict[str, str]) -> str:
     return table(["", *columns.values()], rows)
 
 
+def minigolf() -> str:
+    """Final policies of minigolf, every treatment."""
+    rows = []
+    for treatment, by_std in load("minigolf")["results"].items():
+        for std, numbers in by_std.items():
+            for name, label in LABELS.items():
+                row, gap = numbers[name], numbers["paired"].get(name)
+                rows.append(
+                    [
+                        treatment.replace("_", " "),
+                        std,
+                        label,
+                        *(spread(row[k]) for k in ("final", "best")),
+                        *(f"{row[k]['mean']:.3f}" for k in ("holes", "overshoots")),
+                        spread(row["mean_action"]),
+                        f"{gap['mean']:+.2f} ± {gap['standard_error']:.2f}" if gap else "",
+                    ]
+                )
+    header = ["treatment", "std", "recipe", "final", "best", "holes", "overshoots", "mean action"]
+    return table([*header, "GAMPS − it (paired, s.e.)"], rows)
+
+
+def rollouts() -> str:
+    """Speed of the rollout kernels."""
+    rows = [
+        [
+            name,
+            f"{row['ns_per_step']:.0f}",
+            f"{row['ratio_to_bare']:.2f}",
+            f"{100 * row['share_of_peak']:.0f} %",
+        ]
+        for name, row in load("bench-rollouts")["results"].items()
+    ]
+    return table(["kernel", "ns per model step", "ratio to bare", "share of sgemm peak"], rows)
+
+
+def noise() -> str:
+    """Variance and time of the gradient, by arrangement of the noise."""
+    rows = [
+        [problem, baseline, name, *(f"{number:.2f}" for number in row.values())]
+        for problem, by_baseline in load("bench-noise")["results"].items()
+        for baseline, by_name in by_baseline.items()
+        for name, row in by_name.items()
+    ]
+    return table(["problem", "baseline", "noise", "variance", "time", "variance × time"], rows)
+
+
 def page() -> str:
     """The whole page."""
     text = (HERE / "results.md.in").read_text(encoding="utf-8")
+    slow = load("minigolf-slow")["results"]["per_time"]["1"]["gamps"]
     parts = {
         "ESTIMATION": estimation(),
         "CURVES_A": curves("A"),
         "CURVES_PLAIN": curves("plain"),
         "WEIGHTS": simple("weights", {"lower": "in S1", "upper": "in S2"}),
+        "MINIGOLF": minigolf(),
+        "SLOW_HOLES": spread(slow["holes"], 3),
+        "SLOW_FINAL": spread(slow["final"]),
+        "SLOW_MEAN": spread(slow["mean_action"]),
+        "MINIGOLF_BEHAVIOUR": f"{load('minigolf')['settings']['behaviour_mean_action']:.2f}",
+        "MINIGOLF_OPTIMUM": f"{load('minigolf')['settings']['optimum']:.2f}",
+        "ROLLOUTS": rollouts(),
+        "NOISE": noise(),
         "QNORM": simple("qnorm", {"final": "final return", "best": "best return"}),
         "BOUNDS": simple(
             "bounds",

@@ -1,7 +1,9 @@
 """The commands as a user runs them, at their smallest size."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -77,8 +79,9 @@ def test_bounds(tmp_path):
 
 
 def test_minigolf(tmp_path, capsys):
-    content = reproduce("minigolf", tmp_path / "m")
-    for treatment in ("none", "per_time", "per_time_ess"):
+    treatments = ("none", "per_time", "per_time_ess")
+    content = reproduce("minigolf", tmp_path / "m", "--treatments", *treatments)
+    for treatment in treatments:
         (found,) = content["results"][treatment].values()
         assert set(found) == {"gamps", "ml", "pgt", "reinforce", "paired"}
         for name in ("gamps", "ml", "pgt", "reinforce"):
@@ -91,13 +94,32 @@ def test_minigolf(tmp_path, capsys):
 
 
 def test_bench_rollouts(capsys):
-    main(["bench", "rollouts", "--trajectories", "1", "--repeats", "1", "--json"])
-    content = json.loads(capsys.readouterr().out)
-    assert {"library", "bare", "naive", "numpy"} <= set(content["results"])
-    assert content["results"]["bare"]["ratio_to_bare"] == 1.0
+    """Measured by the command itself, compiled as a user's; a loaded machine is granted much."""
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    command = "from gamps.cli import main; main()"
+    size = ["--trajectories", "20", "--repeats", "3", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", command, "bench", "rollouts", *size],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    content = json.loads(done.stdout)
+    ratio = {name: row["ratio_to_bare"] for name, row in content["results"].items()}
+    assert ratio["bare"] == 1.0
+    assert ratio["library"] < 1.5
+    assert ratio["naive"] / ratio["library"] > 1.5
     assert content["settings"]["peak_gflops"] > 1
     main(["bench", "rollouts", "--trajectories", "1", "--repeats", "1"])
     assert "ratio to bare" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"), [(["--rollouts", "30"], "rollouts"), (["--steps", "7"], "steps")]
+)
+def test_bench_rollouts_names_an_impossible_size(arguments, field, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "rollouts", "--trajectories", "1", *arguments])
+    assert caught.value.code == 2
+    assert f"gamps: {field}" in capsys.readouterr().err
 
 
 def test_bench_rollouts_names_a_python_without_torch(capsys):

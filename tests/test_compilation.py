@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from gamps import recipes, search
+from gamps.cli import main
 from gamps.compilation import keep_compiled
 from gamps.envs import Minigolf, collect
 from gamps.errors import OutputError
@@ -49,7 +50,7 @@ def assembled(
         least_ess=ess,
         **values,
     )
-    model = eqx.tree_at(lambda m: m.least_std, env.linear_model(), jnp.asarray(least))
+    model = eqx.tree_at(lambda m: m.least_std, env.linear_model(), jnp.asarray(least, dtype=float))
     return built, built.init(env.policy(std=std), model)
 
 
@@ -92,6 +93,7 @@ def test_numbers_are_swept_without_compiling_again(name):
 def restored():
     """JAX's settings as they were."""
     names = (
+        "jax_enable_compilation_cache",
         "jax_compilation_cache_dir",
         "jax_persistent_cache_min_compile_time_secs",
         "jax_persistent_cache_min_entry_size_bytes",
@@ -105,16 +107,40 @@ def restored():
 def test_the_folder_is_private(tmp_path, monkeypatch, restored):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    jax.config.update("jax_enable_compilation_cache", True)
     folder = keep_compiled()
     assert folder == tmp_path / "gamps" / "xla"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     assert jax.config.jax_compilation_cache_dir == str(folder)
 
 
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path, restored):
-    tmp_path.chmod(0o777)
+@pytest.mark.parametrize("place", [".", "xla"])
+def test_a_folder_that_others_can_write_to_is_refused(place, tmp_path, restored):
+    (tmp_path / "xla").mkdir(mode=0o700)
+    (tmp_path / place).chmod(0o777)
     with pytest.raises(OutputError, match="others can write"):
-        keep_compiled(tmp_path)
+        keep_compiled(tmp_path / "xla")
+
+
+def test_a_command_goes_on_without_the_folder(tmp_path, monkeypatch, restored, capsys):
+    (tmp_path / "gamps").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    jax.config.update("jax_enable_compilation_cache", True)
+    main(["version"])
+    found = capsys.readouterr()
+    assert "not kept" in found.err
+    assert "gamps " in found.out
+
+
+def test_the_environment_decides(monkeypatch, tmp_path, restored):
+    jax.config.update("jax_enable_compilation_cache", True)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    assert keep_compiled() is None
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    jax.config.update("jax_enable_compilation_cache", False)
+    assert keep_compiled() is None
 
 
 def test_a_file_in_the_way_is_named(tmp_path, restored):

@@ -182,7 +182,7 @@ class Lookup(Policy):
 
 def test_minigolf_optimum_is_what_its_own_policy_earns():
     v, actions = jax.jit(lambda e: e.solution(cells=200, actions=200))(GOLF)
-    log = jax.jit(lambda k: collect(GOLF, Lookup(actions), k, n=40_000, steps=20))(
+    log = jax.jit(lambda k: collect(GOLF, Lookup(actions), k, n=400_000, steps=20))(
         jax.random.key(1)
     )
     returns = np.asarray((log.rewards * 0.99 ** jnp.arange(20)).sum(axis=1))

@@ -15,7 +15,9 @@ from gamps.fitting import (
     Keep,
     negative_log_likelihood,
 )
+from gamps.linear import regress
 from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
+from gamps.models.mlp_gaussian import Scale
 from gamps.trajectories import Trajectories
 
 KEY = jax.random.key(2)
@@ -175,6 +177,9 @@ def test_network_learns_by_descent():
     start = MLPGaussian.create(KEY, log, features=env.model_features, rectified=True)
     fit = GradientDescent(steps=400, learning_rate=0.01, patience=400)
     fitted, loss = eqx.filter_jit(fit)(KEY, start, log, weights)
+    assert jax.tree.all(
+        jax.tree.map(jnp.array_equal, fitted.features.__self__, start.features.__self__)
+    ), "the game's constants are not the model's parameters"
     before = float(negative_log_likelihood(start, log, weights))
     truth_loss = float(negative_log_likelihood(env, log, weights))
     assert float(loss) == pytest.approx(float(negative_log_likelihood(fitted, log, weights)))
@@ -204,3 +209,37 @@ def test_a_model_without_a_closed_form_is_named():
     built = recipes.gamps(log, Minigolf().task(), fit=Keep())
     with pytest.raises(SettingError, match=r"values: Exact.*MLPGaussian.*Imagined"):
         built.step(KEY, built.init(Minigolf().policy(), model))
+
+
+def test_an_ensemble_is_told_how_to_be_fitted():
+    env, log = golf_log(10)
+    members = jax.tree.map(
+        lambda x: jnp.stack([x] * 2) if eqx.is_array(x) else x, env.linear_model()
+    )
+    with pytest.raises(SettingError, match="EachMember"):
+        ClosedForm()(KEY, Ensemble(members, 2), log, log.mask.astype(float))
+    with pytest.raises(SettingError, match="members"):
+        Ensemble(members, 3)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_regression_does_not_depend_on_units(scale):
+    rng = np.random.default_rng(0)
+    features = (rng.normal(size=(500, 2)) * [1.0, scale]).astype(np.float32)
+    target = features @ np.array([1.0, 1 / scale], np.float32)
+    found = regress(
+        jnp.asarray(features.T @ features), jnp.asarray((features.T @ target)[:, None]), ridge=1e-6
+    )
+    np.testing.assert_allclose(found.ravel() * np.array([1.0, scale]), 1.0, rtol=1e-3)
+
+
+def test_a_feature_never_seen_gets_nothing():
+    gram, moments = jnp.diag(jnp.array([2.0, 0.0])), jnp.array([[4.0], [0.0]])
+    np.testing.assert_allclose(regress(gram, moments, ridge=0.0).ravel(), [2.0, 0.0])
+
+
+@pytest.mark.parametrize("value", [0.1, 9.81, 1013.25])
+def test_a_constant_column_keeps_its_unit(value):
+    values = jnp.full((777, 1), value, jnp.float32)
+    scale = Scale.of(values, jnp.ones(777, bool))
+    assert float(scale.std[0]) == 1.0

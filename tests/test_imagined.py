@@ -6,18 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from jax.flatten_util import ravel_pytree
 
+from gamps import gradients
 from gamps.bench import kernels
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
 from gamps.experiments.setup import log_of
 from gamps.importance import Ratios
-from gamps.models import LinearGaussian, Tabular
-from gamps.policies import Boltzmann, OneHot
+from gamps.models import LinearGaussian, Model, Tabular
+from gamps.policies import Boltzmann, OneHot, Policy
 from gamps.policies import LinearGaussian as LinearPolicy
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
-from gamps.values import Exact, FittedQ, Imagined
+from gamps.trajectories import Episode, Trajectories, from_episodes
+from gamps.values import Exact, FittedQ, Imagined, PerTime, Values
 from gamps.values.rollouts import Noise, draw, returns
 
 FALSE_ALARM = 1e-6
@@ -120,16 +122,66 @@ def assert_close_to(found, exact, standard_error):
     assert np.abs(z).max() < limit, z
 
 
+@pytest.mark.parametrize("block", [2000, 300_000])
 @pytest.mark.parametrize("sharing", ["blocks", "none", "all"])
-def test_q_and_v_of_a_linear_system(sharing):
-    """M = 10^5 imagined trajectories against the closed form."""
+def test_q_and_v_of_a_linear_system(sharing, block):
+    """M = 10^5 imagined trajectories against the closed form, one or three starts to a block."""
     log, horizon, rollouts = lq_log(), 8, 100_000
-    estimator = Imagined(rollouts=rollouts, horizon=horizon, sharing=sharing, antithetic=False)
+    estimator = Imagined(
+        rollouts=rollouts, horizon=horizon, sharing=sharing, antithetic=False, block=block
+    )
     q, v = evaluate(estimator, LINEAR, LQ, LQ_TASK, log)
     exact_q, exact_v = lq_values(log, horizon)
     spread_q, spread_v = spread_of_returns(LINEAR, LQ, LQ_TASK, log, horizon)
     assert_close_to(q, exact_q, spread_q / np.sqrt(rollouts))
     assert_close_to(v, exact_v, spread_v / np.sqrt(rollouts))
+
+
+@pytest.mark.parametrize("antithetic", [True, False])
+@pytest.mark.parametrize("sharing", ["blocks", "none", "all"])
+def test_who_shares_noise(sharing, antithetic):
+    """From twelve equal starts, four to a block, Q̂ shows who has whose noise."""
+    log = jax.tree.map(lambda x: jnp.repeat(x, 12, axis=0), lq_log(n=1, steps=1))
+    estimator = Imagined(rollouts=6, horizon=4, block=24, sharing=sharing, antithetic=antithetic)
+    distinct = {"blocks": 4, "none": 12, "all": 1}[sharing]
+    for values in evaluate(estimator, LINEAR, LQ, LQ_TASK, log):
+        assert len(np.unique(values.round(9))) == distinct
+        repeated = np.tile(values.ravel()[:distinct], 12 // distinct)
+        np.testing.assert_allclose(values.ravel(), repeated, rtol=1e-9)
+
+
+class Drift(Model):
+    """Half a step of whatever is done, and a little noise."""
+
+    noise_size = 1
+
+    def step(self, observation, action, noise):
+        return observation + 0.5 * action + 0.1 * noise
+
+
+class Wobble(Policy):
+    """Any number around a third of the state."""
+
+    noise_size = 1
+
+    def act(self, observation, noise):
+        return observation / 3 + noise
+
+
+def test_a_log_of_whole_numbers_imagines_what_its_floats_do():
+    whole = from_episodes([Episode([[0], [1], [2]], [[1], [-1]], [0.0, 0.0], [-1.0, -1.0])])
+    assert jnp.issubdtype(whole.observations.dtype, jnp.integer)
+    floats = eqx.tree_at(
+        lambda t: (t.observations, t.actions), whole, replace_fn=lambda x: x.astype(float)
+    )
+    task = Task(lambda s, a, n: n[0] - a[0] ** 2, 0.9)
+    estimator = Imagined(rollouts=4, horizon=5)
+    for a, b in zip(
+        evaluate(estimator, Wobble(), Drift(), task, whole),
+        evaluate(estimator, Wobble(), Drift(), task, floats),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 def test_the_z_test_sees_a_wrong_discount():
@@ -268,8 +320,33 @@ def test_the_kernel_equals_a_loop_written_by_hand():
     np.testing.assert_allclose(np.asarray(bare).ravel(), found, rtol=1e-4, atol=1e-4)
 
 
+def test_the_gradient_in_float32_is_that_in_float64():
+    """Imagined Q, per-time baseline and policy gradient, with the same noise in both."""
+    log = lq_log(n=20, steps=10)
+    noise = draw(KEY, LINEAR, LQ, starts=200, rollouts=4, horizon=25, antithetic=False, dtype=float)
+
+    @eqx.filter_jit
+    def gradient(policy, model, task, noise, log):
+        def starts(x):
+            return jnp.repeat(jnp.moveaxis(x.reshape(200, -1), 0, -1), 4, axis=-1)
+
+        total = returns(policy, model, task, noise, starts(log.states), starts(log.actions))
+        q = jnp.mean(total.reshape(20, 10, 4), axis=-1)
+        ratios = Ratios.of(jnp.zeros_like(q), log.mask, task.discount)
+        values = Values(ratios.discounted_rho * q)
+        advantages = values.weighted_q_values - PerTime()(policy, log, ratios, values)
+        return ravel_pytree(gradients.off_policy(policy, log, advantages))[0]
+
+    exact = (LINEAR, LQ, LQ_TASK, noise, log)
+    rough = jax.tree.map(lambda x: x.astype(jnp.float32) if eqx.is_inexact_array(x) else x, exact)
+    a, b = gradient(*exact), gradient(*rough)
+    assert (a.dtype, b.dtype) == (jnp.float64, jnp.float32)
+    assert float(a @ b / jnp.linalg.norm(a) / jnp.linalg.norm(b)) >= 0.9999
+
+
 @pytest.mark.parametrize(
-    "settings", [{"rollouts": 0}, {"horizon": 0}, {"block": 0}, {"rollouts": 3}]
+    "settings",
+    [{"rollouts": 0}, {"horizon": 0}, {"block": 0}, {"rollouts": 3}],
 )
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(SettingError, match=next(iter(settings))):

@@ -7,7 +7,7 @@ import gamps
 
 LAYERS = [
     {"errors", "trajectories", "tasks", "tabular", "_version"}
-    | {"noise", "linear", "networks", "compilation"},
+    | {"noise", "linear", "networks", "settings", "compilation"},
     {"policies", "models", "envs"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},

@@ -59,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         keep_compiled()
+    except GampsError as error:
+        print(f"gamps: compiled programs are not kept. {error}", file=sys.stderr)
+    try:
         application().cli(
             args=list(arguments) or ["--help"],
             prog="gamps",

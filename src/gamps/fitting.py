@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Key
 
 from gamps.errors import SettingError
 from gamps.models import ClosedFormModel, Ensemble, Model
-from gamps.trajectories import Trajectories
+from gamps.settings import number
+from gamps.trajectories import Trajectories, flat
 
 
 def negative_log_likelihood(
@@ -34,7 +35,11 @@ def negative_log_likelihood(
 
 
 class ClosedForm(eqx.Module):
-    """The exact maximiser, for models with sufficient statistics."""
+    """What a model makes of its sufficient statistics.
+
+    The exact maximiser of the weighted likelihood for models of finitely many states, weighted
+    least squares for `models.LinearGaussian`.
+    """
 
     def __call__(
         self,
@@ -46,15 +51,12 @@ class ClosedForm(eqx.Module):
         """Fit from scratch; `model` gives only the shape."""
         del key
         if not isinstance(model, ClosedFormModel):
+            each = isinstance(model, Ensemble)
             raise SettingError(
                 "fit",
                 f"ClosedForm(), but {type(model).__name__} has no closed form",
-                "Use fit=GradientDescent()",
+                f"Use fit={'EachMember(ClosedForm())' if each else 'GradientDescent()'}",
             )
-
-        def flat(values: Any) -> Any:
-            return values.reshape(-1, *values.shape[2:])
-
         used = jnp.where(trajectories.mask, weights, 0.0)
         # The maximiser does not depend on the scale, but float32 sums of tiny weights do.
         used = used / jnp.maximum(jnp.max(used), jnp.finfo(used.dtype).tiny)
@@ -76,7 +78,7 @@ class GradientDescent(eqx.Module):
     """
 
     steps: int = eqx.field(default=300, static=True)
-    learning_rate: Float[Array, "*seeds"] | float = eqx.field(default=0.01, converter=jnp.asarray)
+    learning_rate: Float[Array, "*seeds"] | float = number(0.01)
     patience: int = eqx.field(default=5, static=True)
     start: Model | None = None
 

@@ -7,15 +7,18 @@ already for a ratio of 2.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
+from gamps.errors import SettingError
 from gamps.policies import Policy, log_probs
+from gamps.settings import as_number
 from gamps.trajectories import Trajectories
 
 
@@ -79,6 +82,12 @@ def exponentiate(
     return jnp.exp(shifted), log_scale
 
 
+def _positive(value: Any) -> Array:
+    if isinstance(value, (int, float, np.floating)) and not value > 0:
+        raise SettingError("maximum", f"{value}", "A ratio is positive: choose, say, 5")
+    return as_number(value)
+
+
 class Clip(eqx.Module):
     """Truncated ratios, ρ ≤ `maximum`: less variance for some bias.
 
@@ -90,7 +99,7 @@ class Clip(eqx.Module):
       [0.0, 0.693]
     """
 
-    maximum: Float[Array, "*seeds"] | float = eqx.field(converter=jnp.asarray)
+    maximum: Float[Array, "*seeds"] | float = eqx.field(converter=_positive)
 
     def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
         """Cumulative ratios, cut off."""

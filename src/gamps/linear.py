@@ -49,12 +49,15 @@ def regress(
     Args:
       gram: `[F, F]`, Σ φφᵀ.
       moments: `[F, k]`, Σ φy.
-      ridge: added to the diagonal, relative to its mean, so that it does not depend on units or
-        weights; a log that shows nothing at all gives zeros.
+      ridge: added to the diagonal, relative to it, so that the units of a feature do not matter; a
+        feature that is never seen gets zero.
 
     Returns:
       `[F, k]`.
     """
-    level = jnp.trace(gram) / len(gram)
-    added = jnp.where(level > 0, jnp.asarray(ridge, gram.dtype) * level, 1.0)
-    return solve(gram + added * jnp.eye(len(gram), dtype=gram.dtype), moments)
+    diagonal = jnp.diagonal(gram)
+    seen = diagonal > 0
+    unit = jnp.sqrt(jnp.where(seen, diagonal, 1.0))
+    added = jnp.where(seen, jnp.asarray(ridge, gram.dtype), 1.0)
+    scaled = gram / unit[:, None] / unit + jnp.diag(added)
+    return solve(scaled, moments / unit[:, None]) / unit[:, None]

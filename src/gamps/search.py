@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 from gamps import gradients, importance
 from gamps.errors import SettingError
 from gamps.policies import Policy
+from gamps.settings import number
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
@@ -83,9 +84,9 @@ class Search(eqx.Module):
     fit: Part
     values: Part
     baseline: Part
-    learning_rate: Float[Array, "*seeds"] | float = eqx.field(converter=jnp.asarray)
+    learning_rate: Float[Array, "*seeds"] | float = number()
     ratio: Part = _identity
-    least_ess: Float[Array, "*seeds"] | float = eqx.field(default=0.0, converter=jnp.asarray)
+    least_ess: Float[Array, "*seeds"] | float = number(0.0)
     optimiser: optax.GradientTransformation = ADAM
 
     def init(self, policy: Policy, model: Any = None) -> State:

@@ -81,6 +81,11 @@ class Trajectories(eqx.Module):
         return self.observations[(slice(None),) * (self.mask.ndim - 1) + (slice(1, None),)]
 
 
+def flat(values: Shaped[Array, "N T ..."]) -> Shaped[Array, "NT ..."]:
+    """One row a step, padding included, for what does not care whose steps they are."""
+    return values.reshape(-1, *values.shape[2:])
+
+
 def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> Trajectories:
     """Pad episodes of different lengths into one validated container.
 

@@ -62,7 +62,8 @@ class RewardWeighted(eqx.Module):
     c is found by its closed-form M-step, c ← Σ u_c(ω) / Σ u_c(ω) ω, from c = 1 / mean(ω). With
     c positive u_c falls as ω grows, so to the letter the transitions that the gradient needs most
     count least; and repeated M-steps let c grow without bound. The appendix leaves both to future
-    work, and so it is one step by default.
+    work, and so it is one step by default. The E-step's factor p̂(s'|s, a), which its closed forms
+    leave out too, is left out.
 
     Attributes:
       base: ω.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import jax
@@ -17,7 +17,7 @@ def _silent(name: str) -> None:
 
 
 def best_times(
-    functions: dict[str, Callable[[], Any]],
+    functions: Mapping[str, Callable[[], Any]],
     repeats: int,
     advance: Callable[[str], None] = _silent,
 ) -> dict[str, float]:

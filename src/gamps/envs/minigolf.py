@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -27,15 +26,11 @@ from gamps.envs.adapter import NumpyEnv
 from gamps.models import LinearGaussian as LinearModel
 from gamps.models import Model
 from gamps.policies import LinearGaussian, RadialBasis
+from gamps.settings import number
 from gamps.tasks import Task
 
 HORIZON = 20
 N_FEATURES = 6
-
-
-def _number(default: float) -> Any:
-    """A constant that can be swept without compiling again."""
-    return eqx.field(default=default, converter=lambda x: jnp.asarray(x, dtype=float))
 
 
 class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
@@ -61,18 +56,18 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
       True
     """
 
-    length: Float[Array, "..."] = _number(20.0)
-    rough: Float[Array, "..."] = _number(40 / 3)
-    putter: Float[Array, "..."] = _number(1.0)
-    hole: Float[Array, "..."] = _number(0.10)
-    ball: Float[Array, "..."] = _number(0.02135)
-    gravity: Float[Array, "..."] = _number(9.81)
-    near_friction: Float[Array, "..."] = _number(0.131)
-    far_friction: Float[Array, "..."] = _number(0.19)
-    noise: Float[Array, "..."] = _number(0.3)
-    weakest: Float[Array, "..."] = _number(1e-5)
-    strongest: Float[Array, "..."] = _number(5.0)
-    discount: Float[Array, "..."] = _number(0.99)
+    length: Float[Array, "..."] = number(20.0)
+    rough: Float[Array, "..."] = number(40 / 3)
+    putter: Float[Array, "..."] = number(1.0)
+    hole: Float[Array, "..."] = number(0.10)
+    ball: Float[Array, "..."] = number(0.02135)
+    gravity: Float[Array, "..."] = number(9.81)
+    near_friction: Float[Array, "..."] = number(0.131)
+    far_friction: Float[Array, "..."] = number(0.19)
+    noise: Float[Array, "..."] = number(0.3)
+    weakest: Float[Array, "..."] = number(1e-5)
+    strongest: Float[Array, "..."] = number(5.0)
+    discount: Float[Array, "..."] = number(0.99)
 
     # Gymnasium declares both spaces as attributes, which a frozen module computes instead.
     @property
@@ -116,12 +111,14 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         """Log-density, with the point masses of the clipped noise at both ends."""
         run = observation - next_observation
         strength, brake = self.stroke(action), 2 * self.deceleration(observation)
-        inside = (run > 0) & (run < (2 * strength) ** 2 / brake)
+        # Where the ball rests was rounded, so the far end is taken with a little room.
+        room = 1 - 16 * jnp.finfo(run.dtype).eps * (1 + jnp.abs(observation) / run)
+        far = run >= (2 * strength) ** 2 / brake * room
+        inside = (run > 0) & ~far
         velocity = jnp.sqrt(jnp.where(inside, run, 1.0) * brake)
         slope = brake / (2 * velocity * strength)
         density = norm.logpdf(velocity / strength, 1.0, self.noise) + jnp.log(slope)
-        at_end = (run == 0) | (run == (2 * strength) ** 2 / brake)
-        mass = jnp.where(at_end, norm.logcdf(-1 / self.noise), -jnp.inf)
+        mass = jnp.where((run == 0) | far, norm.logcdf(-1 / self.noise), -jnp.inf)
         return jnp.where(inside, density, mass)[0]
 
     def initial(self, rng: PRNGKeyArray, params: None = None) -> Float[Array, "1"]:
@@ -202,7 +199,8 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         self, observation: Float[Array, "1"], action: Float[Array, "1"]
     ) -> Float[Array, "2"]:
         """Distance and clipped action, without a bias."""
-        clipped = jnp.clip(action, self.weakest, self.strongest)
+        # A model has these bounds for constants, not for parameters.
+        clipped = jnp.clip(action, *jax.lax.stop_gradient((self.weakest, self.strongest)))
         return jnp.concatenate([observation, clipped])
 
     def linear_model(self) -> LinearModel:

@@ -38,23 +38,29 @@ TREATMENTS: dict[Treatment, tuple[BaselineName, float]] = {
     "per_time": ("per_time", 0.0),
     "per_time_ess": ("per_time", 2.0),
 }
-KEY_LOG, KEY_EVALUATION, KEY_BEST = 1, 2, 3
+USES = ("log", "search", "evaluation", "best")
 PAPER = {"claim": "GAMPS is above all others in final and best return, and mostly holes the ball"}
 
 
-def fold(keys: Key[Array, "seeds"], number: int) -> Key[Array, "seeds"]:
-    """Keys of another use."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+def keys_for(use: str, keys: Key[Array, "seeds"]) -> Key[Array, "seeds"]:
+    """Each seed's key for one of `USES`."""
+    return jax.vmap(lambda key: jax.random.split(key, len(USES))[USES.index(use)])(keys)
 
 
 def logs_of(env: Minigolf, keys: Key[Array, "seeds"], *, std: float, n: int) -> Trajectories:
     """`n` episodes for every seed."""
     make = eqx.filter_vmap(lambda k: collect(env, env.policy(std=std), k, n=n, steps=HORIZON))
-    logs: Trajectories = eqx.filter_jit(make)(fold(keys, KEY_LOG))
+    logs: Trajectories = eqx.filter_jit(make)(keys_for("log", keys))
     return logs
 
 
-def recipe_on(env: Minigolf, name: str, log: Trajectories, treatment: Treatment) -> Search:
+def recipe_on(
+    env: Minigolf,
+    name: str,
+    log: Trajectories,
+    treatment: Treatment,
+    learning_rate: float = 0.08,
+) -> Search:
     """A recipe with the settings of the paper's appendix."""
     # A block holds the 180 or so real steps of a log; with a larger one, seeds roll out padding.
     imagined = Imagined(rollouts=10, horizon=20, antithetic=False, block=2400)
@@ -65,7 +71,7 @@ def recipe_on(env: Minigolf, name: str, log: Trajectories, treatment: Treatment)
         env.task(),
         baseline=baseline_of(name, baseline),
         least_ess=least_ess,
-        learning_rate=0.08,
+        learning_rate=learning_rate,
         optimiser=ADAM,
         **values,
     )
@@ -108,6 +114,7 @@ def curve_of(
     keys: Key[Array, "seeds"],
     *,
     treatment: Treatment,
+    learning_rate: float,
     iterations: int,
     episodes: int,
     progress: Callable[[Any], Any],
@@ -115,27 +122,32 @@ def curve_of(
     """Outcomes `[iterations + 1, seeds]` of a recipe, and those of special policies `[seeds]`."""
 
     def prepare(log: Trajectories) -> tuple[Search, State]:
-        built = recipe_on(env, name, log, treatment)
+        built = recipe_on(env, name, log, treatment, learning_rate)
         return built, built.init(env.policy(), env.linear_model())
 
     built, state = eqx.filter_vmap(prepare)(logs)
     start = [np.asarray(x)[None] for x in parameters(state)]
     _, _, learned = search.run(
-        built, keys, state, iterations=iterations, measure=parameters, progress=progress
+        built,
+        keys_for("search", keys),
+        state,
+        iterations=iterations,
+        measure=parameters,
+        progress=progress,
     )
     weights, log_std = (np.concatenate(pair) for pair in zip(start, learned, strict=True))
 
-    def evaluate(weights: Any, log_std: Any, use: int) -> dict[str, Array]:
-        return outcomes(env, weights, log_std, fold(keys, use), episodes)
+    def evaluate(weights: Any, log_std: Any, use: str) -> dict[str, Array]:
+        return outcomes(env, weights, log_std, keys_for(use, keys), episodes)
 
     # The same episodes for every recipe and iteration: differences between them are sharper.
-    each = [evaluate(*policy, KEY_EVALUATION) for policy in zip(weights, log_std, strict=True)]
+    each = [evaluate(*policy, "evaluation") for policy in zip(weights, log_std, strict=True)]
     found = {field: np.stack([o[field] for o in each]) for field in each[0]}
     top = (found["return"].argmax(axis=0), np.arange(len(keys)))
     # Evaluated afresh: the maximum of noisy numbers is too high.
-    found["best"] = np.asarray(evaluate(weights[top], log_std[top], KEY_BEST)["return"])
+    found["best"] = np.asarray(evaluate(weights[top], log_std[top], "best")["return"])
     still = np.full_like(log_std[-1], -50.0)
-    found["mean_action"] = np.asarray(evaluate(weights[-1], still, KEY_EVALUATION)["return"])
+    found["mean_action"] = np.asarray(evaluate(weights[-1], still, "evaluation")["return"])
     return found
 
 
@@ -145,16 +157,17 @@ def minigolf(
     out: Path = Path("runs/minigolf"),
     quick: bool = False,
     stds: tuple[float, ...] = (1.0, 2.0),
-    treatments: tuple[Treatment, ...] = ("none", "per_time", "per_time_ess"),
+    treatments: tuple[Treatment, ...] = ("none", "per_time"),
     trajectories: int = 50,
     iterations: int = 30,
+    learning_rate: float = 0.08,
     episodes: int = 2000,
     overwrite: bool = False,
 ) -> None:
     """Minigolf: GAMPS, ML, PGT and REINFORCE from 50 logged games.
 
     The paper's setting: six radial basis functions, a linear-Gaussian model without bias fitted in
-    closed form, 10 imagined rollouts of 20 steps, Adam at 0.08. All recipes see the same logs and
+    closed form, 10 imagined rollouts of 20 steps, Adam. All recipes see the same logs and
     get the same treatment. Returns are discounted, of fresh episodes of the true game.
 
     Example: gamps reproduce minigolf --seeds 90 --treatments per_time --stds 1
@@ -168,6 +181,7 @@ def minigolf(
         mean of each step; per_time_ess besides rests once fewer than two trajectories carry it.
       trajectories: episodes in the log.
       iterations: policy steps.
+      learning_rate: of Adam; 0.08 is the paper's.
       episodes: fresh ones to evaluate each policy with.
       overwrite: replace an earlier result in the same folder.
     """
@@ -186,6 +200,7 @@ def minigolf(
                 logs[std],
                 keys,
                 treatment=treatment,
+                learning_rate=learning_rate,
                 iterations=iterations,
                 episodes=episodes,
                 progress=report.ticking(advance, f"{treatment}, std {std:g}, {name}"),
@@ -200,6 +215,7 @@ def minigolf(
         treatments=treatments,
         trajectories=trajectories,
         iterations=iterations,
+        learning_rate=learning_rate,
         episodes=episodes,
         optimum=float(jax.jit(Minigolf.optimal_return)(env)),
         behaviour_mean_action=_behaviour_mean_action(env, episodes),

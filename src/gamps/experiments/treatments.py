@@ -47,7 +47,7 @@ def paired(finals: dict[str, np.ndarray]) -> dict[str, Any]:
     return {
         name: {
             "mean": float(d.mean()),
-            "standard_error": float(d.std(ddof=1)) / math.sqrt(len(d)) if len(d) > 1 else 0.0,
+            "standard_error": float(d.std(ddof=1)) / math.sqrt(len(d)) if len(d) > 1 else math.nan,
         }
         for name, d in differences.items()
     }

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gamps.errors import SettingError
 from gamps.models.types import Model
 from gamps.noise import categorical
 
@@ -24,6 +25,15 @@ class Ensemble(Model):
 
     members: Any
     size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        found = {len(x) for x in jax.tree.leaves(eqx.filter(self.members, eqx.is_array))}
+        if found != {self.size}:
+            raise SettingError(
+                "members",
+                f"leading axes of {sorted(found)} for size {self.size}",
+                "Build them by eqx.filter_vmap(make)(jax.random.split(key, size))",
+            )
 
     def _each(self, method: str, *arguments: Any) -> Any:
         """A method of every member, on the same arguments; members as the leading axis."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,8 +13,9 @@ from jaxtyping import Array, Float
 from gamps.linear import regress
 from gamps.models.gaussian import GaussianDifference, concatenated
 from gamps.models.types import ClosedFormModel
+from gamps.settings import number
 
-# Relative to the mean of the diagonal: keeps the solve finite when all weight is on one transition.
+# Relative to the diagonal: keeps the solve finite when all weight is on one transition.
 RIDGE = 1e-6
 
 
@@ -49,7 +49,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
     mean_weights: Float[Array, "*seeds F D"]
     std_weights: Float[Array, "*seeds F D"]
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated
-    least_std: Float[Array, "*seeds"] | float = eqx.field(default=1e-3, converter=jnp.asarray)
+    least_std: Float[Array, "*seeds"] | float = number(1e-3)
 
     @property
     def noise_size(self) -> int:

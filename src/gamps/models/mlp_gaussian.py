@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.models.gaussian import GaussianDifference, concatenated
 from gamps.networks import MLP
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, flat
 
 
 class Scale(eqx.Module):
@@ -27,7 +27,11 @@ class Scale(eqx.Module):
         share = (mask / jnp.sum(mask))[:, None]
         mean = jnp.sum(share * values, axis=0)
         std = jnp.sqrt(jnp.sum(share * (values - mean) ** 2, axis=0))
-        return cls(mean, jnp.where(std > 0, std, 1.0))
+        used = mask[:, None]
+        largest = jnp.max(jnp.where(used, values, -jnp.inf), axis=0)
+        # Compared by its ends: the deviation of a constant is rounding, and seldom exactly zero.
+        varies = largest > jnp.min(jnp.where(used, values, jnp.inf), axis=0)
+        return cls(mean, jnp.where(varies, std, 1.0))
 
 
 class MLPGaussian(GaussianDifference):
@@ -56,10 +60,6 @@ class MLPGaussian(GaussianDifference):
         rectified: bool = False,
     ) -> MLPGaussian:
         """A random network, with the standardisation of a log."""
-
-        def flat(values: Any) -> Any:
-            return values.reshape(-1, *values.shape[2:])
-
         states, mask = flat(trajectories.states), flat(trajectories.mask)
         x = jax.vmap(features)(states, flat(trajectories.actions))
         following = flat(trajectories.next_states)

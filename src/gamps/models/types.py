@@ -36,7 +36,7 @@ class Model(eqx.Module):
 
 
 class ClosedFormModel(Model):
-    """A model whose weighted maximum likelihood is a function of summed statistics."""
+    """A model that is fitted from weighted sums over transitions."""
 
     @property
     def passes(self) -> int:
@@ -54,7 +54,7 @@ class ClosedFormModel(Model):
         raise NotImplementedError
 
     def from_statistics(self, statistics: Any) -> ClosedFormModel:
-        """The maximiser of the weighted likelihood."""
+        """The model that these statistics make most likely, or fit best."""
         raise NotImplementedError
 
 

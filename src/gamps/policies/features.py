@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from gamps.settings import number
+
 
 class OneHot(eqx.Module):
     """Feature map of a discrete observation.
@@ -53,7 +55,7 @@ class RadialBasis(eqx.Module):
     """
 
     centres: Float[Array, "*seeds F D"]
-    width: Float[Array, "..."] | float = eqx.field(converter=jnp.asarray)
+    width: Float[Array, "..."] | float = number()
     normalised: bool = eqx.field(default=False, static=True)
 
     def __call__(self, observation: Float[Array, "D"]) -> Float[Array, "F"]:

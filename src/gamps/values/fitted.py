@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.linear import regress
 from gamps.models import Model
 from gamps.policies import Policy
+from gamps.settings import number
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, flat
 from gamps.values.types import Values
 
 
@@ -41,13 +43,18 @@ class FittedQ(eqx.Module):
       features: φ, a function of one observation and one action.
       samples: imagined transitions from each logged pair.
       sweeps: of dynamic programming; Q̂ then looks that many steps ahead.
-      ridge: of the regression, relative to the mean of the diagonal.
+      ridge: of the regression, relative to its diagonal.
     """
 
     features: Callable[[Any, Any], Float[Array, "F"]]
     samples: int = eqx.field(default=10, static=True)
     sweeps: int = eqx.field(default=200, static=True)
-    ridge: Float[Array, "*seeds"] | float = eqx.field(default=1e-6, converter=jnp.asarray)
+    ridge: Float[Array, "*seeds"] | float = number(1e-6)
+
+    def __check_init__(self) -> None:
+        for name in ("samples", "sweeps"):
+            if getattr(self, name) < 1:
+                raise SettingError(name, f"{getattr(self, name)}", "Choose at least one")
 
     def fit(
         self,
@@ -65,7 +72,7 @@ class FittedQ(eqx.Module):
             following = model.step(state, action, noise[: model.noise_size])
             following_action = policy.act(following, noise[model.noise_size :])
             reward = jnp.asarray(task.reward(state, action, following), dtype)
-            goes_on = ~task.terminal(state, action, following)
+            goes_on = jnp.logical_not(task.terminal(state, action, following))
             return reward, jnp.where(goes_on, self.features(following, following_action), 0.0)
 
         def expected(state: Any, action: Any, noise: Array) -> Any:
@@ -78,6 +85,9 @@ class FittedQ(eqx.Module):
         )
         features = jax.vmap(self.features)(states, actions)
         used = jnp.where(mask[:, None], features, 0.0).T
+        # What padding imagines may be infinite, and nothing times that is not nothing.
+        rewards = jnp.where(mask, rewards, 0.0)
+        following = jnp.where(mask[:, None], following, 0.0)
         right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
         solved = regress(used @ features, right, ridge=self.ridge)
         reward_weights, onward = solved[:, 0], jnp.asarray(task.discount, dtype) * solved[:, 1:]
@@ -113,8 +123,4 @@ class FittedQ(eqx.Module):
 
 def _flat(trajectories: Trajectories) -> tuple[Array, Array, Array]:
     """States, actions and mask, one row a step."""
-
-    def flat(values: Array) -> Array:
-        return values.reshape(-1, *values.shape[2:])
-
     return flat(trajectories.states), flat(trajectories.actions), flat(trajectories.mask)

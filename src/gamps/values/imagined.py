@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -41,9 +41,11 @@ class Imagined(eqx.Module):
     tail: FittedQ | None = None
     antithetic: bool = eqx.field(default=True, static=True)
     sharing: Sharing = eqx.field(default="blocks", static=True)
-    block: int = eqx.field(default=4000, static=True)
+    block: int = eqx.field(default=2000, static=True)
 
     def __check_init__(self) -> None:
+        if self.sharing not in get_args(Sharing):
+            raise SettingError("sharing", repr(self.sharing), f"Choose one of {get_args(Sharing)}")
         for name in ("rollouts", "horizon", "block"):
             if getattr(self, name) < 1:
                 raise SettingError(name, f"{getattr(self, name)}", "Imagine at least one")
