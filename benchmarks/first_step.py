@@ -23,7 +23,7 @@ def first_step(folder: str, seeds: int) -> float:
 
     from gamps import compilation, search
     from gamps.envs import Minigolf
-    from gamps.experiments.minigolf import logs_of, parameters, recipe_on
+    from gamps.experiments.golf_setup import logs_of, parameters, recipe_on
     from gamps.experiments.treatments import seed_keys
 
     compilation.keep_compiled(Path(folder))
