@@ -121,13 +121,15 @@ def rollouts(
     }
     if torch_python is None and importlib.util.find_spec("torch"):
         torch_python = Path(sys.executable)
-    with report.bar("bench", repeats * len(functions)) as advance:
+    with report.bar("bench", 1 + repeats * len(functions) + bool(torch_python)) as advance:
         peak_gflops = peak()
+        advance("sgemm peak; then in turns" + (", and last PyTorch, minutes" * bool(torch_python)))
         times = best_times(functions, repeats, advance)
         if torch_python is not None:
             found = torch_times(plain, torch_python, **size, repeats=repeats)
             fastest = sorted(found, key=found.__getitem__)
             times |= {f"torch, {name}": found[name] for name in fastest[:3]}
+            advance("torch")
     model_steps = trajectories * steps * rollouts * horizon
     results = {
         name: {
