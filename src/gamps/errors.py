@@ -36,3 +36,7 @@ class SettingError(FieldError):
 
 class OutputError(GampsError, OSError):
     """A result would overwrite an earlier one, or cannot be written."""
+
+
+class WorkerError(GampsError, RuntimeError):
+    """A process that shared the work ended before its time."""

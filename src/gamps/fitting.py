@@ -123,6 +123,82 @@ class GradientDescent(eqx.Module):
         return eqx.combine(fitted, static), jnp.where(loss <= lowest, loss, lowest)
 
 
+class Minibatches(eqx.Module):
+    """Adam on minibatches of the weighted likelihood, the way a network is usually fitted.
+
+    Attributes:
+      epochs: at most so many passes; a pass is as many minibatches as the log would fill, drawn
+        with replacement, because shuffling a log takes longer than learning from it.
+      size: transitions in a minibatch.
+      learning_rate: of Adam; traced, so it can be swept.
+      patience: stop after so many passes without a new lowest training loss.
+      start: the model that every fit starts from; None continues from the last one.
+    """
+
+    epochs: int = eqx.field(default=300, static=True)
+    size: int = eqx.field(default=500, static=True)
+    learning_rate: Float[Array, "*seeds"] | float = number(1e-3)
+    patience: int = eqx.field(default=5, static=True)
+    start: Model | None = None
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Model,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Model, Float[Array, ""]]:
+        """Fit by descent; the loss is the mean over the last pass."""
+        initial = model if self.start is None else self.start
+        parameters, static = eqx.partition(initial, eqx.is_inexact_array)
+        adam = optax.scale_by_adam()
+        mask = trajectories.mask
+        used = jnp.where(mask, weights, 0.0)
+        # Mean one over real steps, so that a learning rate means the same whatever ω's scale.
+        used = used * (jnp.sum(mask) / jnp.maximum(jnp.sum(used), jnp.finfo(used.dtype).tiny))
+        log = (trajectories.states, trajectories.actions, trajectories.next_states, used)
+        transitions = jax.tree.map(flat, log)
+        size = min(self.size, mask.size)
+        count = max(mask.size // size, 1)
+        share = jnp.sum(mask) / mask.size
+
+        def loss_of(parameters: Any, chosen: Any) -> Array:
+            *transition, weights = chosen
+            log_prob = jax.vmap(eqx.combine(parameters, static).log_prob)(*transition)
+            return -jnp.mean(jnp.where(weights > 0, weights * log_prob, 0.0)) / share
+
+        def descend(carry: Any, chosen: Any) -> tuple[Any, Array]:
+            parameters, moments = carry
+            loss, gradient = jax.value_and_grad(loss_of)(parameters, chosen)
+            updates, moments = adam.update(gradient, moments, parameters)
+            parameters = jax.tree.map(
+                lambda p, u: p - jnp.asarray(self.learning_rate, p.dtype) * u, parameters, updates
+            )
+            return (parameters, moments), loss
+
+        def epoch(carry: Any) -> Any:
+            learned, lowest, _, stale, done = carry
+            rows = jax.random.randint(jax.random.fold_in(key, done), (count, size), 0, mask.size)
+
+            def batch(learned: Any, rows: Array) -> tuple[Any, Array]:
+                return descend(learned, jax.tree.map(lambda x: x[rows], transitions))
+
+            learned, losses = jax.lax.scan(batch, learned, rows)
+            loss = jnp.mean(losses)
+            stale = jnp.where(loss < lowest, 0, stale + 1)
+            return learned, jnp.minimum(loss, lowest), loss, stale, done + 1
+
+        def more(carry: Any) -> Array:
+            *_, stale, done = carry
+            return (done < self.epochs) & (stale < self.patience)
+
+        infinite = jnp.full((), jnp.inf, dtype=used.dtype)
+        none = jnp.asarray(0)
+        start = ((parameters, adam.init(parameters)), infinite, infinite, none, none)
+        (parameters, _), _, loss, *_ = jax.lax.while_loop(more, epoch, start)
+        return eqx.combine(parameters, static), loss
+
+
 class EachMember(eqx.Module):
     """Fits every member of an ensemble by itself, each on weights of its own.
 

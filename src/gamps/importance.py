@@ -7,6 +7,7 @@ already for a ratio of 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -104,6 +105,49 @@ class Clip(eqx.Module):
     def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
         """Cumulative ratios, cut off."""
         return jnp.minimum(log_rho, jnp.log(self.maximum).astype(log_rho.dtype))
+
+
+class Window(eqx.Module):
+    """Ratios of the last `steps` steps only, ρ_{t-w+1:t}: much less variance for some bias.
+
+    The states of the log then stand for those of the policy as they are, but for what the last `w`
+    actions did to them. With as many steps as the log has, nothing is left out.
+
+    Attributes:
+      steps: `w`.
+
+    Example:
+      >>> Window(2)(jnp.array([[1.0, 2.0, 4.0, 7.0]]))[0].tolist()
+      [1.0, 2.0, 3.0, 5.0]
+    """
+
+    steps: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.steps < 1:
+            raise SettingError("steps", f"{self.steps}", "A window holds at least the last step")
+
+    def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+        """Cumulative ratios, without what lies before the window."""
+        before = jnp.pad(log_rho, ((0, 0), (self.steps, 0)))[:, : log_rho.shape[1]]
+        # An action that the policy cannot take makes both -inf, and their difference nothing.
+        return jnp.where(jnp.isfinite(log_rho), log_rho - before, log_rho)
+
+
+class Chain(eqx.Module):
+    """Several transformations of log ρ, one after the other.
+
+    Attributes:
+      parts: for example `(Window(10), Clip(5.0))`.
+    """
+
+    parts: tuple[Callable[[Float[Array, "N T"]], Float[Array, "N T"]], ...]
+
+    def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+        """The first part first."""
+        for part in self.parts:
+            log_rho = part(log_rho)
+        return log_rho
 
 
 def self_normalise(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:

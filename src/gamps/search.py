@@ -72,7 +72,8 @@ class Search(eqx.Module):
       values: `values` part, Q.
       baseline: `values` part, b.
       learning_rate: of the policy; traced, so it can be swept without compiling again.
-      ratio: transforms log ρ, for example `importance.self_normalise`.
+      ratio: transforms log ρ, for example `importance.Window(10)`.
+      weight_ratio: the same for ω alone; None transforms it like the rest.
       least_ess: a trust region: once fewer trajectories than this effectively carry the estimate
         (`Info.ess`), the policy moves no further. Traced; 0 never stops, as the paper.
       optimiser: an optax transformation without its learning rate.
@@ -86,6 +87,7 @@ class Search(eqx.Module):
     baseline: Part
     learning_rate: Float[Array, "*seeds"] | float = number()
     ratio: Part = _identity
+    weight_ratio: Part | None = None
     least_ess: Float[Array, "*seeds"] | float = number(0.0)
     optimiser: optax.GradientTransformation = ADAM
 
@@ -99,9 +101,14 @@ class Search(eqx.Module):
         key_fit, key_values = jax.random.split(key)
         log, policy = self.trajectories, state.policy
 
-        log_rho = self.ratio(importance.log_rho(policy, log))
+        cumulative = importance.log_rho(policy, log)
+        log_rho = self.ratio(cumulative)
         ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
-        weights = self.weighting(policy, log, ratios)
+        fit_ratios = ratios
+        if self.weight_ratio is not None:
+            fit_log_rho = self.weight_ratio(cumulative)
+            fit_ratios = importance.Ratios.of(fit_log_rho, log.mask, self.task.discount)
+        weights = self.weighting(policy, log, fit_ratios)
         model, loss = self.fit(key_fit, state.model, log, weights)
         values = self.values(key_values, policy, model, self.task, log, ratios)
         baseline = self.baseline(policy, log, ratios, values)

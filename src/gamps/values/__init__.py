@@ -5,7 +5,13 @@ baseline is a callable `(policy, trajectories, ratios, values) -> weighted_basel
 come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weighs the scores with.
 """
 
-from gamps.values.baselines import MinimumVariance, NoBaseline, PerTime, StateValue
+from gamps.values.baselines import (
+    MinimumVariance,
+    NoBaseline,
+    PerTime,
+    Regression,
+    StateValue,
+)
 from gamps.values.exact import Exact
 from gamps.values.fitted import FittedQ, LinearQ
 from gamps.values.imagined import Imagined
@@ -22,6 +28,7 @@ __all__ = [
     "NoBaseline",
     "PerDecisionReturn",
     "PerTime",
+    "Regression",
     "StateValue",
     "Values",
 ]

@@ -6,14 +6,20 @@ product is finite though b is not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gamps.errors import SettingError
 from gamps.importance import Ratios
+from gamps.linear import regress
 from gamps.policies import Policy, score_norms
-from gamps.trajectories import Trajectories
+from gamps.settings import number
+from gamps.trajectories import Trajectories, flat
 from gamps.values.types import Values
 
 
@@ -85,3 +91,37 @@ class StateValue(eqx.Module):
                 "Use MinimumVariance() with logged returns",
             )
         return ratios.discounted_rho * values.state_values
+
+
+def quadratic(observation: Float[Array, "D"]) -> Float[Array, "F"]:
+    """One, the observation, and all products of two of its entries."""
+    rows, columns = jnp.triu_indices(len(observation))
+    products = observation[rows] * observation[columns]
+    return jnp.concatenate([jnp.ones(1, observation.dtype), observation, products])
+
+
+class Regression(eqx.Module):
+    """b = wᵀ φ(s_t), weighted least squares of the values: a V(s) that needs no model.
+
+    As with `PerTime` it is fitted to the trajectories that it is subtracted from.
+
+    Attributes:
+      features: φ, a function of one observation.
+      ridge: of the regression, relative to its diagonal.
+    """
+
+    features: Callable[[Any], Float[Array, "F"]] = quadratic
+    ridge: Float[Array, "*seeds"] | float = number(1e-4)
+
+    def __call__(
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
+    ) -> Float[Array, "N T"]:
+        """ρ b at the logged states."""
+        del policy
+        rho = ratios.discounted_rho
+        features = jax.vmap(self.features)(flat(trajectories.states)).astype(rho.dtype)
+        features = jnp.where(flat(trajectories.mask)[:, None], features, 0.0)
+        gram = features.T @ (flat(rho)[:, None] * features)
+        moments = features.T @ flat(values.weighted_q_values)
+        weights = regress(gram, moments[:, None], ridge=self.ridge)
+        return rho * (features @ weights).reshape(rho.shape)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from gamps.errors import SettingError
 from gamps.importance import Ratios, whole_episode
 from gamps.policies import Policy
 from gamps.tasks import Task
@@ -21,7 +23,16 @@ class PerDecisionReturn(eqx.Module):
     """Q_t = Σ_{l≥t} γ^{l-t} ρ_{t+1:l} r_l, the logged return-to-go, reweighted step by step.
 
     Times γ^t ρ_{0:t} it is Σ_{l≥t} γ^l ρ_{0:l} r_l, which needs no ratio of ratios.
+
+    Attributes:
+      horizon: count only so many rewards from each step on; None counts all that follow.
     """
+
+    horizon: int | None = eqx.field(default=None, static=True)
+
+    def __check_init__(self) -> None:
+        if self.horizon is not None and self.horizon < 1:
+            raise SettingError("horizon", f"{self.horizon}", "Count at least one reward, or None")
 
     def __call__(
         self,
@@ -35,7 +46,13 @@ class PerDecisionReturn(eqx.Module):
         """The reweighted return-to-go; no V."""
         del key, policy, model, task
         rewards = jnp.where(trajectories.mask, ratios.discounted_rho * trajectories.rewards, 0.0)
-        return Values(jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1])
+        if self.horizon is None:
+            return Values(jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1])
+        # Summed term by term: a difference of long sums would lose what small ratios leave.
+        ahead = jnp.pad(rewards, ((0, 0), (0, self.horizon - 1)))
+        return Values(
+            jax.lax.reduce_window(ahead, 0.0, jax.lax.add, (1, self.horizon), (1, 1), "valid")
+        )
 
 
 class EpisodeReturn(eqx.Module):

@@ -1,0 +1,94 @@
+"""Log a policy in any environment: Gymnasium's in worker processes, ours in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from gymnasium.experimental.functional import FuncEnv
+from jaxtyping import Array, Key
+
+from gamps import envs
+from gamps.datasets.simulation import Make, Raw, groups_of, make_env, simulate
+from gamps.errors import SettingError
+from gamps.policies import Policy, log_probs
+from gamps.trajectories import Episode, Trajectories, from_episodes
+
+
+def _silent(doing: str) -> None:
+    del doing
+
+
+def collect(
+    env: Make | FuncEnv[Any, Any, Any, Any, Any, Any, Any],
+    policy: Policy,
+    key: Key[Array, ""],
+    *,
+    n: int,
+    steps: int | None = None,
+    workers: int = 1,
+    advance: Callable[[str], None] = _silent,
+) -> Trajectories:
+    """Log `n` episodes with the density of every action.
+
+    Args:
+      env: an id of Gymnasium, a function that makes an environment, or a functional environment.
+      policy: acts, and becomes the behaviour policy of the log.
+      key: all randomness; the log does not depend on `workers`.
+      n: episodes.
+      steps: cut episodes off after so many; by default where the environment does.
+      workers: processes to simulate in; functional environments need none.
+      advance: called once a finished group of episodes, for a progress bar.
+
+    Returns:
+      Trajectories, validated.
+
+    Example:
+      >>> from gamps.envs import Minigolf
+      >>> env = Minigolf()
+      >>> collect(env, env.policy(), jax.random.key(0), n=3, steps=20).n_trajectories
+      3
+    """
+    if isinstance(env, FuncEnv):
+        if steps is None:
+            raise SettingError("steps", "None", "A functional environment has no limit of its own")
+        return _functional(env, policy, key, n, steps)
+    groups = groups_of(env, policy, key, n=n, steps=steps or limit_of(env))
+    finished: dict[int, list[Raw]] = {}
+    for i, episodes in simulate(groups, workers=workers):
+        finished[i] = episodes
+        advance(f"{sum(map(len, finished.values()))} of {n} episodes")
+    return from_raw([raw for i in sorted(finished) for raw in finished[i]], policy)
+
+
+_functional = eqx.filter_jit(
+    lambda env, policy, key, n, steps: envs.collect(env, policy, key, n=n, steps=steps)
+)
+
+
+def limit_of(env: Make) -> int:
+    """Where an environment cuts its episodes off by itself.
+
+    Raises:
+      SettingError: if it never does.
+    """
+    made = make_env(env)
+    spec = made.spec
+    made.close()
+    if spec is None or spec.max_episode_steps is None:
+        raise SettingError("steps", "None, and the environment sets no limit", "Say steps=1000")
+    return int(spec.max_episode_steps)
+
+
+def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
+    """Trajectories with the densities of the policy that drew their actions."""
+    unknown = [
+        Episode(r.observations, r.actions, r.rewards, np.zeros(len(r.rewards)), r.terminated)
+        for r in episodes
+    ]
+    log = from_episodes(unknown)
+    densities = jnp.where(log.mask, eqx.filter_jit(log_probs)(policy, log), 0.0)
+    return eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities)

@@ -1,0 +1,140 @@
+"""Run a Gymnasium environment under a policy: whole episodes, several side by side.
+
+One compiled call acts for all episodes that run side by side, and worker processes share the
+groups out. Noise and environment seeds are drawn beforehand, one row an episode, so a log does not
+depend on how many workers made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps.errors import SettingError
+from gamps.policies import Policy
+from gamps.processes import share_out
+
+LANES = 16  # always so many, or an action's last bit could depend on the size of the log
+Make = str | Callable[[], Any]
+
+
+class Raw(NamedTuple):
+    """One episode as the environment gave it, in the environment's own precision."""
+
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: bool
+
+
+class _Group(NamedTuple):
+    """Episodes to run side by side."""
+
+    make: Make
+    steps: int
+    policy: Policy
+    noise: np.ndarray  # [episodes, steps, Z]
+    seeds: np.ndarray  # [episodes]
+
+
+def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
+    """The environment, cut off after `steps` if given.
+
+    Raises:
+      SettingError: if Gymnasium cannot make it, in its own words.
+    """
+    limit = {} if steps is None else {"max_episode_steps": steps}
+    try:
+        if isinstance(make, str):
+            return gymnasium.make(make, **limit)
+        env: gymnasium.Env[Any, Any] = make()
+        return env if steps is None else gymnasium.wrappers.TimeLimit(env, steps)
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise SettingError(
+            "env", f"{make} needs a package: {error}", 'For MuJoCo: pip install "gamps[mujoco]"'
+        ) from error
+    except gymnasium.error.Error as error:
+        mend = "See sorted(gymnasium.registry) for what there is"
+        raise SettingError("env", f"{make}: {error}", mend) from error
+
+
+def groups_of(
+    make: Make, policy: Policy, key: Key[Array, ""], *, n: int, steps: int
+) -> list[_Group]:
+    """`n` episodes in groups of `LANES`; an episode's randomness depends on its number alone."""
+    if n < 1:
+        raise SettingError("n", f"{n}", "Collect at least one episode")
+
+    def random(i: Array) -> tuple[Array, Array]:
+        key_noise, key_env = jax.random.split(jax.random.fold_in(key, i))
+        noise = jax.random.normal(key_noise, (steps, policy.noise_size), dtype=float)
+        return noise, jax.random.randint(key_env, (), 0, 2**31 - 1)
+
+    noise, seeds = map(np.asarray, jax.jit(jax.vmap(random))(np.arange(n)))
+    parts = [slice(i, i + LANES) for i in range(0, n, LANES)]
+    return [_Group(make, steps, policy, noise[part], seeds[part]) for part in parts]
+
+
+def simulate(groups: list[_Group], *, workers: int = 1) -> Iterator[tuple[int, list[Raw]]]:
+    """Each group's number and its episodes, as they are finished."""
+    try:
+        yield from share_out(_run, groups, workers=workers)
+    except (AttributeError, TypeError) as error:
+        if "pickle" not in str(error):
+            raise
+        raise SettingError(
+            "workers",
+            f"{workers}, but the environment or the policy cannot be sent to a process: {error}",
+            "Give an environment's id, build both from functions of a module, or use workers=1",
+        ) from error
+
+
+@eqx.filter_jit
+def _act(policy: Policy, observations: Array, noise: Array) -> Array:
+    return jax.vmap(policy.act)(observations, noise)
+
+
+_kept: dict[tuple[Make, int], list[gymnasium.Env[Any, Any]]] = {}
+
+
+def _side_by_side(make: Make, steps: int) -> list[gymnasium.Env[Any, Any]]:
+    """As many environments as lanes, kept for the next group: making one costs hundreds of steps."""
+    if (make, steps) not in _kept:
+        _kept.clear()
+        _kept[make, steps] = [make_env(make, steps) for _ in range(LANES)]
+    return _kept[make, steps]
+
+
+def _run(group: _Group) -> list[Raw]:
+    """All episodes of one group, in lockstep."""
+    envs = _side_by_side(group.make, group.steps)[: len(group.seeds)]
+    starts = [e.reset(seed=int(s))[0] for e, s in zip(envs, group.seeds, strict=True)]
+    seen = [[start] for start in starts]
+    acted: list[list[Any]] = [[] for _ in envs]
+    gained: list[list[float]] = [[] for _ in envs]
+    over, terminated = [False] * len(envs), [False] * len(envs)
+    idle = LANES - len(envs)
+    now = np.stack([np.asarray(start) for start in starts + starts[:1] * idle])
+    noise = np.pad(group.noise, ((0, idle), (0, 0), (0, 0)))
+    for t in range(group.steps):
+        actions = np.asarray(_act(group.policy, now, noise[:, t]))
+        for i, env in enumerate(envs):
+            if over[i]:
+                continue
+            now[i], reward, terminated[i], cut_off, _ = env.step(actions[i])
+            over[i] = terminated[i] or cut_off
+            seen[i].append(now[i].copy())
+            acted[i].append(actions[i])
+            gained[i].append(float(reward))
+        if all(over):
+            break
+    return [
+        Raw(np.stack(s), np.stack(a), np.asarray(r), bool(e))
+        for s, a, r, e in zip(seen, acted, gained, terminated, strict=True)
+    ]

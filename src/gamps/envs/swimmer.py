@@ -1,0 +1,55 @@
+"""The three-link swimmer of Gymnasium, `Swimmer-v5` on MuJoCo: what a user knows about it.
+
+The physics is Gymnasium's own; here is the known part: reward, policy class, discount. Controls
+are clipped to ±1 inside MuJoCo, while the control cost and every density are of the raw action.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gamps.models.gaussian import concatenated
+from gamps.policies import LinearGaussian
+from gamps.tasks import Task
+
+ID = "Swimmer-v5"
+HORIZON = 200
+DISCOUNT = 0.99
+CONTROL_COST = 1e-4
+FORWARD = 3  # where an observation holds the velocity along x
+OBSERVATIONS, ACTIONS = 8, 2
+
+
+def reward(
+    observation: Float[Array, "D"], action: Float[Array, "A"], next_observation: Float[Array, "D"]
+) -> Float[Array, ""]:
+    """Forward velocity over the step, less the cost of control.
+
+    The simulator takes (x' - x) / dt, and x is not observed; the mean of the velocities before and
+    after the step is that difference up to the curvature within a step.
+    """
+    velocity = (observation[FORWARD] + next_observation[FORWARD]) / 2
+    return velocity - CONTROL_COST * jnp.sum(action**2)
+
+
+def task() -> Task:
+    """The known reward; an episode never ends by itself."""
+    return Task(reward, DISCOUNT)
+
+
+def policy(std: float = 0.5) -> LinearGaussian:
+    """Mean zero everywhere, affine in the observation, of fixed standard deviation."""
+    return LinearGaussian(
+        jnp.zeros((OBSERVATIONS + 1, ACTIONS)),
+        log_std=jnp.full(ACTIONS, math.log(std), dtype=float),
+        learn_std=False,
+    )
+
+
+def clipped(observation: Any, action: Float[Array, "A"]) -> Float[Array, "F"]:
+    """Input of a model that knows what the actuators do: the action clipped to ±1."""
+    return concatenated(observation, jnp.clip(action, -1.0, 1.0))

@@ -1,0 +1,187 @@
+"""Swimmer as its experiments set it up: one run of one recipe on one log, in the real simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gamps import search
+from gamps.datasets import collect
+from gamps.envs import swimmer
+from gamps.experiments.treatments import MODEL_FREE, RECIPES
+from gamps.fitting import EachMember, Minibatches
+from gamps.importance import Chain, Clip, Window
+from gamps.models import Ensemble, MLPGaussian
+from gamps.models.gaussian import concatenated
+from gamps.policies import LinearGaussian
+from gamps.search import Search, State
+from gamps.trajectories import Trajectories
+from gamps.values import (
+    FittedQ,
+    Imagined,
+    MinimumVariance,
+    NoBaseline,
+    PerDecisionReturn,
+    PerTime,
+    Regression,
+    StateValue,
+)
+from gamps.values.baselines import quadratic
+from gamps.weights import RewardWeighted
+
+Baseline = Literal["none", "per_time", "minimum_variance", "regression", "state_value"]
+BASELINES = {
+    "none": NoBaseline(),
+    "per_time": PerTime(),
+    "minimum_variance": MinimumVariance(),
+    "regression": Regression(),
+    "state_value": StateValue(),
+}
+ITERATIONS, LEARNING_RATE = 20, 0.008
+USES = ("log", "model", "search", "curve", "final")
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """Every choice of a run that is not the recipe's own; the defaults are the paper's.
+
+    Attributes:
+      baseline: what is subtracted from Q.
+      window: ratios of so many last steps, 0 for all, in the gradient.
+      weight_window: the same in ω; None as in the gradient.
+      clip: largest ratio, 0 for none.
+      least_ess: the policy rests once fewer trajectories than this carry the gradient.
+      rollouts: imagined ones a logged pair, `M`.
+      horizon: imagined steps; of logged returns, 0 counts all that follow.
+      tail: add a fitted Q̂ where the horizon cuts off.
+      model_rate: learning rate of the model.
+      epochs: of the model's fit, at most.
+      members: of an ensemble of models.
+      clipped: the model sees the action that the actuators let through.
+      reward_weighted: ω through the exponential of reward-weighted regression.
+    """
+
+    baseline: Baseline = "none"
+    window: int = 0
+    weight_window: int | None = None
+    clip: float = 0.0
+    least_ess: float = 0.0
+    rollouts: int = 20
+    horizon: int = 25
+    tail: bool = False
+    model_rate: float = 2e-4
+    epochs: int = 300
+    members: int = 1
+    clipped: bool = False
+    reward_weighted: bool = False
+    learning_rate: float = LEARNING_RATE
+
+
+def _ratio(window: int, clip: float) -> Chain:
+    parts: list[Any] = [Window(window)] if window else []
+    return Chain((*parts, Clip(clip)) if clip else tuple(parts))
+
+
+def _pair(observation: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "F"]:
+    return quadratic(concatenated(observation, action))
+
+
+def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
+    """The recipe's search on one log."""
+    t = treatment
+    parts: dict[str, Any] = {
+        "baseline": BASELINES[t.baseline],
+        "ratio": _ratio(t.window, t.clip),
+        "least_ess": t.least_ess,
+        "learning_rate": t.learning_rate,
+    }
+    if recipe == "pgt":
+        parts["values"] = PerDecisionReturn(t.horizon or None)
+    if recipe not in MODEL_FREE:
+        fit: Any = Minibatches(epochs=t.epochs, learning_rate=t.model_rate)
+        tail = FittedQ(_pair, samples=2, sweeps=200, ridge=1e-4) if t.tail else None
+        parts["values"] = Imagined(rollouts=t.rollouts, horizon=t.horizon, tail=tail)
+        parts["fit"] = EachMember(fit) if t.members > 1 else fit
+        if t.weight_window is not None:
+            parts["weight_ratio"] = _ratio(t.weight_window, t.clip)
+        if t.reward_weighted and recipe == "gamps":
+            parts["weighting"] = RewardWeighted()
+    return RECIPES[recipe](log, swimmer.task(), **parts)
+
+
+def model_of(key: Array, log: Trajectories, treatment: Treatment) -> Any:
+    """The paper's network, standardised by the log."""
+    features = swimmer.clipped if treatment.clipped else concatenated
+
+    def one(key: Array) -> MLPGaussian:
+        return MLPGaussian.create(key, log, hidden=(32, 32), features=features)
+
+    if treatment.members == 1:
+        return one(key)
+    return Ensemble(
+        eqx.filter_vmap(one)(jax.random.split(key, treatment.members)), treatment.members
+    )
+
+
+@lru_cache(maxsize=2)
+def log_of(seed: int, episodes: int, std: float) -> Trajectories:
+    """The log of a seed, the same for all recipes; kept, since they come one after the other."""
+    key = jax.random.split(jax.random.key(seed), len(USES))[USES.index("log")]
+    return collect(swimmer.ID, swimmer.policy(std), key, n=episodes, steps=swimmer.HORIZON)
+
+
+def run(
+    recipe: str,
+    seed: int,
+    treatment: Treatment,
+    *,
+    episodes: int = 100,
+    iterations: int = ITERATIONS,
+    curve_episodes: int = 5,
+    final_episodes: int = 20,
+    std: float = 0.5,
+) -> dict[str, Any]:
+    """One recipe on the log of one seed: undiscounted returns in the simulator.
+
+    Returns:
+      The return after every iteration, the final policy's with more episodes and with its mean
+      action, and what the search reported.
+    """
+    keys = dict(zip(USES, jax.random.split(jax.random.key(seed), len(USES)), strict=True))
+    behaviour = swimmer.policy(std)
+    log = log_of(seed, episodes, std)
+    built = search_of(recipe, log, treatment)
+    model = None if recipe in MODEL_FREE else model_of(keys["model"], log, treatment)
+    _, info, weights = search.run(
+        built, keys["search"], built.init(behaviour, model), iterations=iterations, measure=_weights
+    )
+
+    def value(weights: np.ndarray, key: Array, n: int, log_std: Any = behaviour.log_std) -> float:
+        policy = LinearGaussian(jnp.asarray(weights), log_std=log_std, learn_std=False)
+        fresh = collect(swimmer.ID, policy, key, n=n, steps=swimmer.HORIZON)
+        return float(fresh.rewards.sum(axis=1).mean())
+
+    start = np.zeros_like(weights[:1])
+    curve = [value(w, keys["curve"], curve_episodes) for w in np.concatenate([start, weights])]
+    still = jnp.full_like(behaviour.log_std, -50.0)
+    return {
+        "curve": curve,
+        "final": value(weights[-1], keys["final"], final_episodes),
+        "mean_action": value(weights[-1], keys["final"], final_episodes // 2, still),
+        "ess": info.ess.tolist(),
+        "weights_ess": info.weights_ess.tolist(),
+        "model_loss": info.model_loss.tolist(),
+        "weights": weights[-1].tolist(),
+    }
+
+
+def _weights(state: State) -> Array:
+    policy: Any = state.policy
+    return policy.weights
