@@ -40,3 +40,15 @@ class OutputError(GampsError, OSError):
 
 class WorkerError(GampsError, RuntimeError):
     """A process that shared the work ended before its time."""
+
+
+class DescriptionError(FieldError):
+    """A policy that cannot be written down as plain data, or not be built from it."""
+
+
+class DatasetError(FieldError):
+    """A dataset on disk that cannot be trusted; an index starts with the episode's number."""
+
+
+class MissingExtraError(GampsError, ImportError):
+    """An optional package is needed and not installed; the message says how to install it."""

@@ -9,12 +9,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.experimental.functional import FuncEnv
+from gymnasium.spaces import Box, Discrete
 from jaxtyping import Array, Key
 
 from gamps import envs
 from gamps.datasets.simulation import Make, Raw, groups_of, make_env, simulate
 from gamps.errors import SettingError
-from gamps.policies import Policy, log_probs
+from gamps.policies import Affine, Boltzmann, LinearGaussian, OneHot, Policy, log_probs
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 
@@ -92,3 +93,33 @@ def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
     log = from_episodes(unknown)
     densities = jnp.where(log.mask, eqx.filter_jit(log_probs)(policy, log), 0.0)
     return eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities)
+
+
+def policy_for(env: Make, *, std: float = 0.5) -> Policy:
+    """The plainest exploring policy of an environment.
+
+    Continuous actions: normal around zero, affine in the observation, of fixed standard deviation.
+    Discrete actions: all alike, on a table of discrete observations or affine in continuous ones.
+
+    Raises:
+      SettingError: for spaces that are neither numbers nor a choice.
+    """
+    made = make_env(env)
+    observations, actions = made.observation_space, made.action_space
+    made.close()
+    features: Any
+    if isinstance(observations, Box) and len(observations.shape) == 1:
+        features, size = Affine(), observations.shape[0] + 1
+    elif isinstance(observations, Discrete):
+        features, size = OneHot(int(observations.n)), int(observations.n)
+    else:
+        raise SettingError("env", f"observations {observations}", "Wrap it to give one vector")
+    if isinstance(actions, Discrete):
+        return Boltzmann(jnp.zeros((size, int(actions.n))), features)
+    if isinstance(actions, Box) and len(actions.shape) == 1:
+        if not std > 0:
+            raise SettingError("std", f"{std}", "A stochastic policy needs a positive one")
+        weights = jnp.zeros((size, actions.shape[0]))
+        log_std = jnp.full(actions.shape[0], jnp.log(std), dtype=float)
+        return LinearGaussian(weights, features, log_std=log_std, learn_std=False)
+    raise SettingError("env", f"actions {actions}", "Wrap it to take one vector or one choice")

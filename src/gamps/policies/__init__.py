@@ -1,6 +1,7 @@
 """Stochastic policies: `log_prob(observation, action)`, `act(observation, noise)`, `sample`."""
 
 from gamps.policies.boltzmann import Boltzmann
+from gamps.policies.description import describe, rebuild
 from gamps.policies.features import Affine, OneHot, RadialBasis
 from gamps.policies.gaussian import LinearGaussian, MLPGaussian
 from gamps.policies.types import Policy, log_probs, score_norms
@@ -13,6 +14,8 @@ __all__ = [
     "OneHot",
     "Policy",
     "RadialBasis",
+    "describe",
     "log_probs",
+    "rebuild",
     "score_norms",
 ]

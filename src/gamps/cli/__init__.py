@@ -10,6 +10,7 @@ from tyro.extras import SubcommandApp
 
 from gamps import bench, experiments
 from gamps._version import __version__
+from gamps.cli.collect import collect
 from gamps.compilation import keep_compiled
 from gamps.errors import GampsError
 
@@ -42,6 +43,7 @@ def application() -> SubcommandApp:
         for name in module.__all__:
             commands.command(name=name)(getattr(module, name))
         app.command(commands, name=group, help=text)
+    app.command(name="collect")(collect)
     app.command(name="version")(version)
     return app
 

@@ -1,0 +1,87 @@
+"""`gamps collect`: a log of a known policy, kept as a Minari dataset."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import numpy as np
+import tyro
+
+from gamps import datasets, report
+from gamps.datasets.simulation import LANES
+from gamps.errors import OutputError, SettingError
+from gamps.policies import Policy, rebuild
+from gamps.processes import cores
+
+
+def collect(
+    env: Annotated[str, tyro.conf.Positional],
+    /,
+    *,
+    dataset: str,
+    policy: str = "random",
+    std: float = 0.5,
+    episodes: int = 100,
+    steps: int | None = None,
+    discount: float = 0.99,
+    seed: int = 0,
+    workers: int = cores(),
+    overwrite: bool = False,
+) -> None:
+    """Run a known policy in a Gymnasium environment and keep the log as a Minari dataset.
+
+    Every action is logged as it was drawn, before any clipping, with its log-density in
+    infos["behavior_log_prob"]; the policy and the discount go into the metadata. Minari opens the
+    result by minari.load_dataset(NAME), gamps by gamps.datasets.load(NAME).
+
+    Example: gamps collect Swimmer-v5 --steps 200 --dataset swimmer/random-v0
+
+    Args:
+      env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
+      dataset: its name, like swimmer/random-v0; it is kept in MINARI_DATASETS_PATH.
+      policy: random, or the path of a policy's description (JSON, see gamps.policies.describe).
+      std: of each action of the random policy, if actions are continuous.
+      episodes: how many.
+      steps: cut episodes off after so many; by default where the environment does.
+      discount: kept with the log, for whoever learns from it.
+      seed: of policy and environment; the log does not depend on the number of workers.
+      workers: processes to simulate in.
+      overwrite: replace a dataset of the same name.
+    """
+    if not 0 < discount <= 1:
+        raise SettingError("discount", f"{discount}", "Choose it in (0, 1]")
+    folder = datasets.folder_of(dataset)
+    if folder.exists() and not overwrite:
+        raise OutputError(f"{folder}: exists already. Choose another name, or add --overwrite")
+    behaviour = datasets.policy_for(env, std=std) if policy == "random" else _read(Path(policy))
+    with report.bar(f"collect {env}", -(-episodes // LANES)) as advance:
+        log = datasets.collect(
+            env,
+            behaviour,
+            jax.random.key(seed),
+            n=episodes,
+            steps=steps,
+            workers=workers,
+            advance=advance,
+        )
+    folder = datasets.save(dataset, log, behaviour, env=env, discount=discount, overwrite=overwrite)
+    returns, lengths = np.asarray(log.rewards.sum(axis=1)), np.asarray(log.lengths)
+    table = report.rich_table(f"{dataset}: {env}", ["", "mean", "std", "least", "most"])
+    for name, values in (("return", returns), ("steps", lengths)):
+        numbers = (values.mean(), values.std(), values.min(), values.max())
+        table.add_row(name, *(f"{number:.2f}" for number in numbers))
+    report.console.print(table)
+    report.console.print(f"{episodes} episodes, {lengths.sum()} steps", soft_wrap=True)
+    report.console.print(f"written: {folder}", soft_wrap=True)
+
+
+def _read(path: Path) -> Policy:
+    try:
+        return rebuild(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            "policy", f"{path}: {error}", "Say random, or give a file written by describe"
+        ) from error

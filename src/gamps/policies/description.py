@@ -1,0 +1,108 @@
+"""A policy as plain data, so that a log can say who made it without running code when read."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gamps.errors import DescriptionError
+from gamps.networks import MLP
+from gamps.policies.boltzmann import Boltzmann
+from gamps.policies.features import Affine, OneHot, RadialBasis
+from gamps.policies.gaussian import LinearGaussian, MLPGaussian
+from gamps.policies.types import Policy
+
+# Only these are ever built from a file: a name in it chooses among them and runs nothing else.
+KNOWN: dict[str, type] = {
+    "Boltzmann": Boltzmann,
+    "LinearGaussian": LinearGaussian,
+    "MLPGaussian": MLPGaussian,
+    "OneHot": OneHot,
+    "Affine": Affine,
+    "RadialBasis": RadialBasis,
+    "MLP": MLP,
+    "Dense": eqx.nn.Linear,
+}
+NAMES = {cls: name for name, cls in KNOWN.items()}
+
+
+def describe(policy: Policy) -> dict[str, Any]:
+    """The policy's class and fields, such as JSON holds; `rebuild` is its inverse.
+
+    Raises:
+      DescriptionError: for a class or a function of yours, which a reader could not rebuild.
+
+    Example:
+      >>> describe(LinearGaussian(jnp.zeros((2, 1)), log_std=jnp.zeros(1)))["class"]
+      'LinearGaussian'
+    """
+    described: dict[str, Any] = _describe(policy, "policy")
+    return described
+
+
+def _describe(value: Any, place: str) -> Any:
+    if type(value) in NAMES:
+        own = {
+            f.name: _describe(getattr(value, f.name), f"{place}.{f.name}") for f in fields(value)
+        }
+        return {"class": NAMES[type(value)], "fields": own}
+    if isinstance(value, (jax.Array, np.ndarray)):
+        # A float32 number is exactly a double, and JSON's digits give a double back exactly.
+        return {"dtype": str(value.dtype), "array": np.asarray(value).tolist()}
+    if isinstance(value, tuple):
+        return {"tuple": [_describe(v, f"{place}[{i}]") for i, v in enumerate(value)]}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise DescriptionError(
+        place,
+        f"{type(value).__name__} cannot be written down",
+        f"Build policies of {', '.join(sorted(KNOWN))}, or keep the policy's code with the log",
+    )
+
+
+def rebuild(description: Any) -> Policy:
+    """The policy that `describe` wrote down.
+
+    Raises:
+      DescriptionError: naming the field that cannot be one of a policy.
+    """
+    policy = _rebuild(description, "policy")
+    if not isinstance(policy, Policy):
+        raise DescriptionError(
+            "policy", f"describes {policy!r:.60}", "Write it by describe(policy)"
+        )
+    return policy
+
+
+def _rebuild(content: Any, place: str) -> Any:
+    mend = "Write it by gamps.policies.describe"
+    if content is None or isinstance(content, (bool, int, float, str)):
+        return content
+    if not isinstance(content, dict):
+        raise DescriptionError(place, f"a {type(content).__name__}", mend)
+    if "array" in content:
+        try:
+            array = np.asarray(content["array"], dtype=np.dtype(content["dtype"]))
+        except (TypeError, ValueError, KeyError) as error:
+            raise DescriptionError(place, f"no array: {error}", mend) from error
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            raise DescriptionError(place, "not finite numbers", mend)
+        kind = jnp.result_type(float) if array.dtype.kind == "f" else array.dtype
+        return jnp.asarray(array, dtype=kind)
+    if "tuple" in content:
+        return tuple(_rebuild(v, f"{place}[{i}]") for i, v in enumerate(content["tuple"]))
+    cls = KNOWN.get(content.get("class", ""))
+    if cls is None:
+        raise DescriptionError(place, f"class {content.get('class')!r}", f"Known: {sorted(KNOWN)}")
+    given = content.get("fields", {})
+    if not isinstance(given, dict) or set(given) != {f.name for f in fields(cls)}:
+        raise DescriptionError(place, f"fields {sorted(given)} of {content['class']}", mend)
+    built: Any = object.__new__(cls)
+    for name, value in given.items():
+        object.__setattr__(built, name, _rebuild(value, f"{place}.{name}"))
+    return built
