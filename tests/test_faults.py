@@ -141,6 +141,26 @@ FAULTS = {
     "mean deviation taken for the standard one": (
         "models/linear_gaussian.py", "math.sqrt(math.pi / 2) * deviation", "deviation", FITTING,
     ),
+    "a window one step too wide": (
+        "importance.py", "((0, 0), (self.steps, 0))", "((0, 0), (self.steps + 1, 0))", IMPORTANCE,
+    ),
+    "weights left out of minibatches": (
+        "fitting.py", "jnp.where(weights > 0, weights * log_prob, 0.0)",
+        "jnp.where(weights >= 0, log_prob, 0.0)",
+        f"{FITTING}::test_minibatches_find_the_weighted_maximum",
+    ),
+    "regression without its weights": (
+        "values/baselines.py", "features.T @ (flat(rho)[:, None] * features)",
+        "features.T @ features", PARTS,
+    ),
+    "densities not compared on loading": (
+        "datasets/reading.py", "_check_densities(trajectories, behaviour)", "pass",
+        "tests/test_datasets.py",
+    ),
+    "alignment of infos not checked": (
+        "datasets/reading.py", "if not np.isnan(log_prob[0]):", "if False:",
+        "tests/test_datasets.py",
+    ),
     "density of the clipped action": (
         "policies/gaussian.py", "norm.logpdf(action,", "norm.logpdf(jnp.clip(action, -1, 1),",
         f"{RECTIFIED}[noise-policy affine]",

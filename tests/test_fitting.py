@@ -13,12 +13,13 @@ from gamps.fitting import (
     EachMember,
     GradientDescent,
     Keep,
+    Minibatches,
     negative_log_likelihood,
 )
 from gamps.linear import regress
 from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
 from gamps.models.mlp_gaussian import Scale
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Episode, Trajectories, from_episodes
 
 KEY = jax.random.key(2)
 
@@ -243,3 +244,81 @@ def test_a_constant_column_keeps_its_unit(value):
     values = jnp.full((777, 1), value, jnp.float32)
     scale = Scale.of(values, jnp.ones(777, bool))
     assert float(scale.std[0]) == 1.0
+
+
+def linear_log(n=60, steps=20, spoiled=False):
+    """s' = s + .5 a - .3 s + .1 z; if spoiled, the second half of it moves the other way."""
+    rng = np.random.default_rng(0)
+    episodes = []
+    for i in range(n):
+        turn = -1 if spoiled and i >= n // 2 else 1
+        s, seen, actions = rng.normal(size=1), [], rng.normal(size=(steps, 1))
+        seen.append(s)
+        for a in actions:
+            s = s + turn * (0.5 * a - 0.3 * s) + 0.1 * rng.normal(size=1)
+            seen.append(s)
+        episodes.append(Episode(np.stack(seen), actions, np.zeros(steps), np.zeros(steps)))
+    return from_episodes(episodes)
+
+
+MINIBATCHES = Minibatches(epochs=60, size=100, learning_rate=0.01, patience=10)
+
+
+def test_minibatches_find_the_weighted_maximum():
+    log = linear_log(spoiled=True)
+    weights = jnp.where(jnp.arange(60)[:, None] < 30, 1.0, 0.0) * jnp.ones(log.mask.shape)
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(16,))
+    fitted, loss = eqx.filter_jit(MINIBATCHES)(KEY, start, log, weights)
+    mean, std = jax.vmap(fitted.moments)(jnp.array([[0.5], [-1.0]]), jnp.array([[1.0], [0.3]]))
+    np.testing.assert_allclose(mean[:, 0], [0.5 - 0.15, 0.15 + 0.3], atol=0.08)
+    np.testing.assert_allclose(std[:, 0], 0.1, rtol=0.15)
+    # The density of the truth, in expectation; the log has only so many transitions.
+    assert float(loss) == pytest.approx(0.5 * np.log(2 * np.pi * 0.01) + 0.5, abs=0.05)
+
+
+def test_minibatches_do_not_depend_on_the_scale_of_weights():
+    log = linear_log()
+    weights = jax.random.uniform(KEY, log.mask.shape)
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    fit = eqx.filter_jit(Minibatches(epochs=2, size=100, learning_rate=0.01))
+    once, loss = fit(KEY, start, log, weights)
+    for scale in (1e-200, 1e200):
+        again, scaled = fit(KEY, start, log, weights * scale)
+        assert float(scaled) == pytest.approx(float(loss))
+        np.testing.assert_allclose(
+            once.network.layers[0].weight, again.network.layers[0].weight, rtol=1e-6
+        )
+
+
+def test_minibatches_stop_where_nothing_improves():
+    log = linear_log()
+    weights = log.mask.astype(float)
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    still = Minibatches(epochs=10**6, size=100, learning_rate=0.0, patience=3)
+    kept, _ = eqx.filter_jit(still)(KEY, start, log, weights)  # or it would never come back
+    np.testing.assert_array_equal(kept.network.layers[0].weight, start.network.layers[0].weight)
+
+
+def test_minibatches_ignore_padding():
+    log = linear_log(n=10)
+    padded = from_episodes(_episodes_of(log), length=40)
+    spoiled = eqx.tree_at(lambda t: t.observations, padded, padded.observations.at[:, 25:].set(1e3))
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    fit = eqx.filter_jit(Minibatches(epochs=3, size=50, learning_rate=0.01))
+    fitted, loss = fit(KEY, start, padded, padded.mask.astype(float))
+    again, _ = fit(KEY, start, spoiled, spoiled.mask.astype(float))
+    assert np.isfinite(loss)
+    np.testing.assert_array_equal(fitted.network.layers[0].weight, again.network.layers[0].weight)
+
+
+def _episodes_of(log):
+    return [
+        Episode(o, a, r, b)
+        for o, a, r, b in zip(
+            *(
+                np.asarray(x)
+                for x in (log.observations, log.actions, log.rewards, log.behaviour_log_prob)
+            ),
+            strict=True,
+        )
+    ]

@@ -14,7 +14,7 @@ from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
 from gamps.experiments.setup import log_of
 from gamps.importance import Ratios
-from gamps.models import LinearGaussian, Model, Tabular
+from gamps.models import Ensemble, LinearGaussian, Model, Tabular
 from gamps.policies import Boltzmann, OneHot, Policy
 from gamps.policies import LinearGaussian as LinearPolicy
 from gamps.tasks import Task
@@ -351,3 +351,30 @@ def test_the_gradient_in_float32_is_that_in_float64():
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(SettingError, match=next(iter(settings))):
         Imagined(**settings)
+
+
+def stacked(*models):
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *models)
+
+
+def test_an_ensemble_imagines_what_its_members_do():
+    log = lq_log(5)
+    moves = (MOVE, 0.5 * MOVE, 0.2 * MOVE)
+    each = [LinearGaussian(move, SPREAD, with_bias, least_std=0.0) for move in moves]
+    members = stacked(*each)
+    estimator = Imagined(rollouts=12, horizon=6)
+    found = evaluate(estimator, LINEAR, Ensemble(members, 3), LQ_TASK, log)
+    alone = [
+        evaluate(Imagined(rollouts=4, horizon=6), LINEAR, member, LQ_TASK, log, key)
+        for member, key in zip(each, jax.random.split(KEY, 3), strict=True)
+    ]
+    for i in range(2):
+        np.testing.assert_allclose(found[i], np.mean([a[i] for a in alone], axis=0), rtol=1e-9)
+    assert np.abs(alone[0][0] - alone[2][0]).max() > 0.1
+
+
+def test_an_ensemble_needs_as_many_rollouts_for_each():
+    members = stacked(LQ, LQ, LQ)
+    for rollouts in (4, 10):
+        with pytest.raises(SettingError, match="among 3 members"):
+            evaluate(Imagined(rollouts=rollouts), LINEAR, Ensemble(members, 3), LQ_TASK, lq_log(1))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import truth
 from gamps import importance
+from gamps.errors import SettingError
 from gamps.trajectories import Trajectories
 
 
@@ -89,3 +90,28 @@ def test_pareto_k_recovers_the_tail_index(k):
 def test_pareto_k_of_equal_and_of_few_weights():
     assert float(importance.pareto_k(jnp.zeros(100))) == 0.0
     assert float(importance.pareto_k(jnp.zeros(10))) == np.inf
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 7])
+def test_a_window_keeps_the_last_steps(window):
+    steps = np.random.default_rng(0).normal(size=(4, 7))
+    found = importance.Window(window)(jnp.cumsum(jnp.asarray(steps), axis=1))
+    for (i, t), value in np.ndenumerate(np.asarray(found)):
+        assert value == pytest.approx(steps[i, max(0, t - window + 1) : t + 1].sum(), abs=1e-12)
+
+
+def test_a_window_does_not_forgive_an_impossible_action():
+    found = importance.Window(2)(jnp.array([[0.0, -jnp.inf, -jnp.inf, -jnp.inf]]))
+    np.testing.assert_array_equal(found, [[0, -np.inf, -np.inf, -np.inf]])
+
+
+def test_transformations_in_a_chain_follow_one_another():
+    log_rho = jnp.log(jnp.array([[2.0, 8.0, 64.0]]))
+    both = importance.Chain((importance.Window(1), importance.Clip(5.0)))
+    np.testing.assert_allclose(jnp.exp(both(log_rho)), [[2.0, 4.0, 5.0]])
+    np.testing.assert_array_equal(importance.Chain(())(log_rho), log_rho)
+
+
+def test_an_empty_window_is_refused():
+    with pytest.raises(SettingError, match="at least the last step"):
+        importance.Window(0)

@@ -7,7 +7,7 @@ import gamps
 
 LAYERS = [
     {"errors", "trajectories", "tasks", "tabular", "_version"}
-    | {"noise", "linear", "networks", "settings", "compilation"},
+    | {"noise", "linear", "networks", "settings", "compilation", "processes"},
     {"policies", "models", "envs"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},

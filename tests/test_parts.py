@@ -9,11 +9,20 @@ import pytest
 import truth
 from gamps.errors import SettingError
 from gamps.importance import Ratios, log_rho
-from gamps.policies import Boltzmann, OneHot, log_probs, score_norms
+from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs, score_norms
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
-from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue, Values
-from gamps.weights import GradientAware, Ones, RewardWeighted
+from gamps.values import (
+    MinimumVariance,
+    NoBaseline,
+    PerDecisionReturn,
+    PerTime,
+    Regression,
+    StateValue,
+    Values,
+)
+from gamps.values.baselines import quadratic
+from gamps.weights import GradientAware, Mixed, Ones, RewardWeighted
 
 KEY = jax.random.key(3)
 
@@ -146,3 +155,66 @@ def test_baselines_by_hand():
 def test_forced_rows_need_a_table():
     with pytest.raises(SettingError, match="OneHot"):
         Boltzmann(jnp.zeros((3, 4)), any_features, jnp.array([-1, 2, -1]))
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.3, 1.0])
+def test_mixed_weights_by_hand(uniform):
+    policy, log = POLICIES["one-hot"], small_log()
+    ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
+    mask = np.asarray(log.mask)
+    omega = np.asarray(GradientAware()(policy, log, ratios))
+    weights = np.asarray(Mixed(uniform=uniform)(policy, log, ratios))
+    assert not weights[~mask].any()
+    expected = uniform + (1 - uniform) * omega[mask] / omega[mask].mean()
+    np.testing.assert_allclose(weights[mask], expected)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 9, None])
+def test_logged_returns_of_a_horizon_by_hand(horizon):
+    policy, log = POLICIES["one-hot"], small_log()
+    ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
+    task = Task(lambda s, a, following: 0.0, 0.9)
+    found = PerDecisionReturn(horizon)(KEY, policy, None, task, log, ratios).weighted_q_values
+    rho, rewards = np.asarray(ratios.discounted_rho), np.asarray(log.rewards)
+    for (i, t), value in np.ndenumerate(np.asarray(found)):
+        last = 4 if horizon is None else min(4, t + horizon)
+        assert value == pytest.approx(sum(rho[i, u] * rewards[i, u] for u in range(t, last)))
+
+
+LINEAR = LinearGaussian(jnp.zeros((3, 1)), log_std=jnp.zeros(1))
+
+
+def continuous_log():
+    rng = np.random.default_rng(0)
+    lengths = (5, 9, 7, 9)
+    return from_episodes(
+        [
+            Episode(rng.normal(size=(n + 1, 2)), rng.normal(size=(n, 1)), np.zeros(n), np.zeros(n))
+            for n in lengths
+        ]
+    )
+
+
+def test_a_regression_removes_what_its_features_explain():
+    log = continuous_log()
+    log_ratios = jnp.asarray(np.random.default_rng(1).normal(size=log.mask.shape))
+    ratios = Ratios.of(log_ratios, log.mask, 0.9)
+    s = np.asarray(log.states)
+    explained = 3 + s[..., 0] - 2 * s[..., 1] + 0.5 * s[..., 0] * s[..., 1] - s[..., 1] ** 2
+    rho = np.asarray(ratios.discounted_rho)
+    values = Values(jnp.asarray(rho * explained))
+    left = values.weighted_q_values - Regression(ridge=0.0)(LINEAR, log, ratios, values)
+    np.testing.assert_allclose(left, 0, atol=1e-9)
+
+
+def test_what_a_regression_leaves_is_orthogonal_to_its_features():
+    log = continuous_log()
+    rng = np.random.default_rng(1)
+    ratios = Ratios.of(jnp.asarray(rng.normal(size=log.mask.shape)), log.mask, 0.9)
+    values = Values(ratios.discounted_rho * jnp.asarray(rng.normal(size=log.mask.shape)))
+    baseline = Regression(ridge=0.0)(LINEAR, log, ratios, values)
+    left = np.asarray(values.weighted_q_values - baseline)[np.asarray(log.mask)]
+    features = np.asarray(jax.vmap(quadratic)(np.asarray(log.states)[np.asarray(log.mask)]))
+    assert features.shape[1] == 6
+    np.testing.assert_allclose(features.T @ left, 0, atol=1e-9)
+    assert np.abs(left).max() > 0.1

@@ -227,9 +227,15 @@ class EachMember(eqx.Module):
             fitted: Model = self.fit(key_fit, member, trajectories, luck * weights)[0]
             return fitted
 
-        both = eqx.filter_vmap(each, in_axes=(0, eqx.if_array(0)))
-        members = both(jax.random.split(key, model.size), model.members)
-        fitted = Ensemble(members, model.size)
+        # One after the other: each stops when it is done, and small products gain nothing together.
+        arrays, static = eqx.partition(model.members, eqx.is_array)
+
+        def one(both: Any) -> Any:
+            key, arrays = both
+            return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
+
+        arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
+        fitted = Ensemble(eqx.combine(arrays, static), model.size)
         return fitted, negative_log_likelihood(fitted, trajectories, weights)
 
 

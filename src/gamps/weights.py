@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.policies import Policy, score_norms
+from gamps.settings import number
 from gamps.trajectories import Trajectories
 
 
@@ -54,6 +55,34 @@ class Ones(eqx.Module):
         """`[N, T]`, one on real steps."""
         del policy
         return trajectories.mask.astype(ratios.discounted_rho.dtype)
+
+
+class Mixed(eqx.Module):
+    """Weights of mean one, part gradient-aware and part uniform.
+
+    A model that only sees what the gradient needs now forgets the rest, and with few effective
+    transitions it fits their noise. A uniform share bounds how few they can become.
+
+    Attributes:
+      base: ω.
+      uniform: share of the weight that all transitions have alike; traced.
+    """
+
+    base: Callable[..., Float[Array, "N T"]] = GradientAware()
+    uniform: Float[Array, "*seeds"] | float = number(0.5)
+
+    def __call__(
+        self,
+        policy: Policy,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Float[Array, "N T"]:
+        """`[N, T]`, zero where padded."""
+        mask = trajectories.mask
+        omega = jnp.where(mask, self.base(policy, trajectories, ratios), 0.0)
+        scale = jnp.sum(mask) / jnp.maximum(jnp.sum(omega), jnp.finfo(omega.dtype).tiny)
+        uniform = jnp.asarray(self.uniform, omega.dtype)
+        return jnp.where(mask, uniform + (1 - uniform) * scale * omega, 0.0)
 
 
 class RewardWeighted(eqx.Module):

@@ -6,6 +6,6 @@ with the density of every action, the behaviour policy and the discount.
 
 from gamps.datasets.collection import collect, policy_for
 from gamps.datasets.reading import Dataset, load
-from gamps.datasets.writing import folder_of, save
+from gamps.datasets.writing import LOG_PROB, folder_of, save
 
-__all__ = ["Dataset", "collect", "folder_of", "load", "policy_for", "save"]
+__all__ = ["LOG_PROB", "Dataset", "collect", "folder_of", "load", "policy_for", "save"]

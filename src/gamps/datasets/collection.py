@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.experimental.functional import FuncEnv
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from jaxtyping import Array, Key
 
 from gamps import envs
@@ -99,7 +99,8 @@ def policy_for(env: Make, *, std: float = 0.5) -> Policy:
     """The plainest exploring policy of an environment.
 
     Continuous actions: normal around zero, affine in the observation, of fixed standard deviation.
-    Discrete actions: all alike, on a table of discrete observations or affine in continuous ones.
+    Discrete actions: all alike, on a table of discrete observations (of their first entry, if they
+    have several) or affine in continuous ones.
 
     Raises:
       SettingError: for spaces that are neither numbers nor a choice.
@@ -110,6 +111,8 @@ def policy_for(env: Make, *, std: float = 0.5) -> Policy:
     features: Any
     if isinstance(observations, Box) and len(observations.shape) == 1:
         features, size = Affine(), observations.shape[0] + 1
+    elif isinstance(observations, MultiDiscrete):
+        features, size = OneHot(int(observations.nvec[0]), index=0), int(observations.nvec[0])
     elif isinstance(observations, Discrete):
         features, size = OneHot(int(observations.n)), int(observations.n)
     else:

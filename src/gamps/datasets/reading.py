@@ -73,7 +73,10 @@ def load(name: str | Path) -> Dataset:
     try:
         trajectories = from_episodes(episodes)
     except TrajectoryError as error:
-        raise DatasetError(error.field, error.finding, error.mend, index=error.index) from error
+        field, index = error.field, error.index
+        if field == "behaviour_log_prob" and index is not None:
+            field, index = INFO, _in_file(index)
+        raise DatasetError(field, error.finding, error.mend, index=index) from error
     if behaviour is None:
         _check_not_clipped(trajectories)
     else:
@@ -203,8 +206,10 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
 
 def _array(i: int, group: Any, name: str) -> np.ndarray:
     if name not in group:
-        mend = {INFO: f"Log the density of every action as infos[{LOG_PROB!r}]"}
-        raise DatasetError(name, "missing", mend.get(name, "Write the episode again"), index=i)
+        mend = "Write the episode again"
+        if name == INFO:
+            mend = f"Log the density of every action as infos[{LOG_PROB!r}]"
+        raise DatasetError(name, "missing", mend, index=i)
     node = group[name]
     if not hasattr(node, "dtype"):
         mend = "Flatten dictionary or tuple spaces into one array before logging"
@@ -246,8 +251,13 @@ def _check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
             f"{found[place]:.5g}, but the behaviour policy gives this action {expected[place]:.5g} "
             f"({len(places)} such steps)",
             "Actions must be logged raw, before clipping, each beside its own density",
-            index=place,
+            index=_in_file(place),
         )
+
+
+def _in_file(place: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the infos hold what belongs to a step."""
+    return (*place[:1], *(step + 1 for step in place[1:2]))
 
 
 def _check_not_clipped(trajectories: Trajectories) -> None:

@@ -49,7 +49,7 @@ def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
     Raises:
       SettingError: if Gymnasium cannot make it, in its own words.
     """
-    limit = {} if steps is None else {"max_episode_steps": steps}
+    limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
     try:
         if isinstance(make, str):
             return gymnasium.make(make, **limit)
@@ -96,7 +96,7 @@ def simulate(groups: list[_Group], *, workers: int = 1) -> Iterator[tuple[int, l
 
 
 @eqx.filter_jit
-def _act(policy: Policy, observations: Array, noise: Array) -> Array:
+def _act(policy: Policy, observations: Any, noise: Any) -> Array:
     return jax.vmap(policy.act)(observations, noise)
 
 
@@ -104,7 +104,7 @@ _kept: dict[tuple[Make, int], list[gymnasium.Env[Any, Any]]] = {}
 
 
 def _side_by_side(make: Make, steps: int) -> list[gymnasium.Env[Any, Any]]:
-    """As many environments as lanes, kept for the next group: making one costs hundreds of steps."""
+    """As many environments as lanes, kept for the next group: making them takes a second."""
     if (make, steps) not in _kept:
         _kept.clear()
         _kept[make, steps] = [make_env(make, steps) for _ in range(LANES)]

@@ -59,7 +59,7 @@ def folder_of(name: str) -> Path:
 
     try:
         parse_dataset_id(name)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # the latter where it has no version
         mend = "Name it like swimmer/random-v0: letters, digits, _ and -, and -v with a number"
         raise DatasetError("dataset", f"{name!r} is no name of Minari's", mend) from error
     return Path(get_dataset_path(name))

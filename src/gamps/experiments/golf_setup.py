@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 from gamps import search
 from gamps.envs import Minigolf, collect
 from gamps.envs.minigolf import HORIZON
-from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName, baseline_of, seed_keys
+from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName, parts_of, seed_keys
 from gamps.policies import LinearGaussian
 from gamps.search import Search, State
 from gamps.trajectories import Trajectories
@@ -23,12 +23,13 @@ from gamps.values import Imagined
 
 # The paper's optimiser; built once, since a new object would be a new program to compile.
 ADAM = optax.scale_by_adam(b1=0.0)
-Treatment = Literal["none", "per_time", "per_time_ess"]
+Treatment = Literal["none", "per_time", "per_time_ess", "stabilised"]
 # What is subtracted from Q, and the effective number of trajectories below which a policy rests.
 TREATMENTS: dict[Treatment, tuple[BaselineName, float]] = {
     "none": ("none", 0.0),
     "per_time": ("per_time", 0.0),
     "per_time_ess": ("per_time", 2.0),
+    "stabilised": ("stabilised", 0.0),
 }
 USES = ("log", "search", "evaluation", "best")
 
@@ -60,10 +61,10 @@ def recipe_on(
     return RECIPES[name](
         log,
         env.task(),
-        baseline=baseline_of(name, baseline),
         least_ess=least_ess,
         learning_rate=learning_rate,
         optimiser=ADAM,
+        **parts_of(name, baseline),
         **values,
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gamps import report
-from gamps.envs import TwoAreas
 from gamps.envs.two_areas import two_areas
 from gamps.experiments.setup import (
     FitName,
@@ -23,15 +22,9 @@ from gamps.experiments.treatments import (
     MODEL_FREE,
     RECIPES,
     BaselineName,
-    baseline_of,
+    parts_of,
     seed_keys,
 )
-
-
-def parts_of(env: TwoAreas, name: str, baseline: BaselineName, fit: FitName) -> dict[str, Any]:
-    """The parts of a recipe under a treatment."""
-    model = {} if name in MODEL_FREE else {"fit": fit_of(env, fit)}
-    return {"baseline": baseline_of(name, baseline), **model}
 
 
 def gridworld(
@@ -60,7 +53,8 @@ def gridworld(
       quick: 3 seeds, one log size of 25, 20 iterations, in about half a minute.
       layout: gridworld layout: B, A or plain.
       baselines: treatments to show, the same for all; but state_value is the V(s) of a model, and
-        PGT and REINFORCE, which have none, get minimum_variance in its place.
+        PGT and REINFORCE, which have none, get minimum_variance in its place. stabilised is
+        what Swimmer's exploration chose: see `gamps reproduce swimmer`.
       trajectories: sizes of the log.
       iterations: policy steps of Adam at 0.2.
       fit: of the model; "closed" or "adam".
@@ -70,6 +64,7 @@ def gridworld(
         seeds, trajectories, iterations = min(seeds, 3), (25,), min(iterations, 20)
     out, env = report.folder(out, "gridworld", overwrite=overwrite), two_areas(layout)
     keys, measure = seed_keys(seeds), true_return(env)
+    model = {name: {} if name in MODEL_FREE else {"fit": fit_of(env, fit)} for name in RECIPES}
     cells = [
         (n, baseline, name) for n in trajectories for baseline in baselines for name in RECIPES
     ]
@@ -85,7 +80,7 @@ def gridworld(
                 RECIPES[name],
                 logs[n],
                 keys,
-                parts=parts_of(env, name, baseline, fit),
+                parts=parts_of(name, baseline) | model[name],
                 iterations=iterations,
                 measure=measure,
                 progress=progress,

@@ -42,7 +42,8 @@ def minigolf(
       quick: 4 seeds, 5 iterations, behaviour std 1, in about half a minute.
       stds: of the behaviour policy's action; the learned policy starts at 1.
       treatments: the same for all recipes: none is the paper's estimator; per_time subtracts the
-        mean of each step; per_time_ess besides rests once fewer than two trajectories carry it.
+        mean of each step; per_time_ess besides rests once fewer than two trajectories carry it;
+        stabilised is what Swimmer's exploration chose, see `gamps reproduce swimmer`.
       trajectories: episodes in the log.
       iterations: policy steps.
       learning_rate: of Adam; 0.08 is the paper's.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from gamps.values import (
     StateValue,
 )
 from gamps.values.baselines import quadratic
-from gamps.weights import RewardWeighted
+from gamps.weights import Mixed, RewardWeighted
 
 Baseline = Literal["none", "per_time", "minimum_variance", "regression", "state_value"]
 BASELINES = {
@@ -65,6 +66,7 @@ class Treatment:
       epochs: of the model's fit, at most.
       members: of an ensemble of models.
       clipped: the model sees the action that the actuators let through.
+      uniform: share of the fit's weight that all transitions have alike, whatever ω.
       reward_weighted: ω through the exponential of reward-weighted regression.
     """
 
@@ -81,7 +83,13 @@ class Treatment:
     members: int = 1
     clipped: bool = False
     reward_weighted: bool = False
+    uniform: float = 0.0
     learning_rate: float = LEARNING_RATE
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the paper's setting; `Treatment(**changes)` is its inverse."""
+        plain = Treatment()
+        return {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
 
 
 def _ratio(window: int, clip: float) -> Chain:
@@ -113,6 +121,8 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
             parts["weight_ratio"] = _ratio(t.weight_window, t.clip)
         if t.reward_weighted and recipe == "gamps":
             parts["weighting"] = RewardWeighted()
+        if t.uniform and recipe == "gamps":
+            parts["weighting"] = Mixed(uniform=t.uniform)
     return RECIPES[recipe](log, swimmer.task(), **parts)
 
 
@@ -163,23 +173,25 @@ def run(
         built, keys["search"], built.init(behaviour, model), iterations=iterations, measure=_weights
     )
 
-    def value(weights: np.ndarray, key: Array, n: int, log_std: Any = behaviour.log_std) -> float:
-        policy = LinearGaussian(jnp.asarray(weights), log_std=log_std, learn_std=False)
-        fresh = collect(swimmer.ID, policy, key, n=n, steps=swimmer.HORIZON)
-        return float(fresh.rewards.sum(axis=1).mean())
-
     start = np.zeros_like(weights[:1])
-    curve = [value(w, keys["curve"], curve_episodes) for w in np.concatenate([start, weights])]
-    still = jnp.full_like(behaviour.log_std, -50.0)
+    each = np.concatenate([start, weights])
     return {
-        "curve": curve,
-        "final": value(weights[-1], keys["final"], final_episodes),
-        "mean_action": value(weights[-1], keys["final"], final_episodes // 2, still),
+        "curve": [evaluate(w, keys["curve"], curve_episodes, std) for w in each],
+        "final": evaluate(weights[-1], keys["final"], final_episodes, std),
+        "mean_action": evaluate(weights[-1], keys["final"], final_episodes // 2, 0.0),
         "ess": info.ess.tolist(),
         "weights_ess": info.weights_ess.tolist(),
         "model_loss": info.model_loss.tolist(),
         "weights": weights[-1].tolist(),
     }
+
+
+def evaluate(weights: np.ndarray, key: Array, n: int, std: float = 0.5) -> float:
+    """Mean return of `n` fresh episodes in the simulator; with std 0, of the mean action."""
+    log_std = jnp.full(swimmer.ACTIONS, math.log(max(std, 1e-12)), dtype=float)
+    policy = LinearGaussian(jnp.asarray(weights), log_std=log_std, learn_std=False)
+    fresh = collect(swimmer.ID, policy, key, n=n, steps=swimmer.HORIZON)
+    return float(fresh.rewards.sum(axis=1).mean())
 
 
 def _weights(state: State) -> Array:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.errors import SettingError
 from gamps.importance import Ratios
-from gamps.models import Model
+from gamps.models import Ensemble, Model
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -27,7 +27,7 @@ class Imagined(eqx.Module):
     error of Q - V cancels; it is computed only if a baseline asks for it.
 
     Attributes:
-      rollouts: `M`.
+      rollouts: `M`; of an ensemble, each member imagines its share of them.
       horizon: `H`, imagined steps; a trajectory also stops at an imagined terminal state.
       tail: a fitted Q̂ for what follows the horizon, or None to leave it out.
       antithetic: the second half of the rollouts has the negated noise of the first.
@@ -66,6 +66,8 @@ class Imagined(eqx.Module):
         ratios: Ratios,
     ) -> Values:
         """Q at the logged pairs, V at the logged states."""
+        if isinstance(model, Ensemble):
+            return self._each_member(key, policy, model, task, trajectories, ratios)
         key_noise, key_tail = jax.random.split(key)
         tail = None
         if self.tail is not None:
@@ -103,3 +105,34 @@ class Imagined(eqx.Module):
             trajectories, lambda s, _, i: mean(s, None, i), starts=starts, dtype=dtype
         )
         return Values(ratios.discounted_rho * q_values, v)
+
+    def _each_member(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Ensemble,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Values:
+        """The members' mean, each from its share of the rollouts, which it follows to the end.
+
+        A mixture that chose anew at every step would cost as many models as it has members.
+        """
+        share, rest = divmod(self.rollouts, model.size)
+        if rest or not share or (self.antithetic and share % 2):
+            raise SettingError(
+                "rollouts",
+                f"{self.rollouts} among {model.size} members",
+                "Choose as many for each" + (", in pairs" if self.antithetic else ""),
+            )
+        alone = Imagined(share, self.horizon, self.tail, self.antithetic, self.sharing, self.block)
+        arrays, static = eqx.partition(model.members, eqx.is_array)
+
+        def values(key: Array, arrays: Any) -> Values:
+            member = eqx.combine(arrays, static)
+            return alone(key, policy, member, task, trajectories, ratios)
+
+        keys = jax.random.split(key, model.size)
+        each = jax.lax.map(lambda both: values(*both), (keys, arrays))
+        return jax.tree.map(lambda x: jnp.mean(x, axis=0), each)
