@@ -98,6 +98,108 @@ def minigolf() -> str:
     return table([*header, "GAMPS − it (paired, s.e.)"], rows)
 
 
+def gap(number: dict | None, digits: int = 2) -> str:
+    """A paired difference and its standard error."""
+    if number is None:
+        return ""
+    error = number.get("standard_error")
+    if error is None:
+        error = number["std"] / math.sqrt(number["n"])
+    return f"{number['mean']:+.{digits}f} ± {error:.{digits}f}"
+
+
+def words(changes: dict) -> str:
+    """A treatment in a line."""
+    said = [f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in changes.items()]
+    return ", ".join(said).replace("_", " ") or "as the paper"
+
+
+def swimmer(file: str = "swimmer") -> str:
+    """Final policies of Swimmer, every treatment."""
+    columns = ("final", "mean", "max", "mean_action")
+    rows = [
+        [
+            treatment,
+            label,
+            *(spread(numbers[name][k], 1) for k in columns),
+            gap(numbers["paired"].get(name)),
+        ]
+        for treatment, numbers in load(file)["results"].items()
+        for name, label in LABELS.items()
+    ]
+    header = ["treatment", "recipe", "final", "mean", "max", "mean action"]
+    return table([*header, "GAMPS − it (paired, s.e.)"], rows)
+
+
+def exploration() -> str:
+    """Every setting that was tried on Swimmer."""
+    rows = []
+    for recipe, found in load("exploration")["results"].items():
+        for i, row in enumerate(found["trials"]):
+            mark = "**chosen**" if i == found["chosen"] else ""
+            final = row["final"]
+            setting = words(row["changes"])
+            rows.append([LABELS[recipe], setting, spread(final, 1), str(final["n"]), mark])
+    return table(["recipe", "changes to the paper's setting", "final", "runs", ""], rows)
+
+
+def ablation() -> str:
+    """One part of the stabilised recipe changed at a time."""
+    rows = [
+        [name, spread(row["final"], 1), "" if name == "as chosen" else gap(row["difference"], 1)]
+        for name, row in load("ablation")["results"].items()
+    ]
+    return table(["changed", "final", "difference (paired, s.e.)"], rows)
+
+
+def stabilised_elsewhere() -> str:
+    """The stabilised recipe on minigolf and the gridworld, beside the literal one."""
+    rows = []
+    for std, numbers in load("minigolf-stabilised")["results"]["stabilised"].items():
+        plain = load("minigolf")["results"]["none"][std]["gamps"]["final"]
+        rows.append(_elsewhere(f"minigolf, std {std}", plain, numbers, numbers["paired"]))
+    for layout in ("A", "plain"):
+        results = load(f"gridworld-{layout}-stabilised")["results"]
+        literal = load(f"gridworld-{layout}")["results"]["none"]
+        for n, numbers in results["stabilised"].items():
+            plain = literal[n]["gamps"]["final"]
+            others = results["gamps_minus"]["stabilised"][n]
+            rows.append(_elsewhere(f"gridworld {layout}, N = {n}", plain, numbers, others))
+    header = ["problem", "GAMPS literal", *(f"{label} stabilised" for label in LABELS.values())]
+    return table([*header, "GAMPS − nearest (paired, s.e.)"], rows)
+
+
+def _elsewhere(problem: str, literal: dict, numbers: dict, paired: dict) -> list[str]:
+    ahead = min(paired, key=lambda name: paired[name]["mean"])
+    finals = [spread(numbers[name]["final"]) for name in LABELS]
+    return [problem, spread(literal), *finals, f"{gap(paired[ahead], 3)} ({LABELS[ahead]})"]
+
+
+def overview() -> str:
+    """One row a problem and treatment, and what the paper says."""
+
+    def row(problem: str, command: str, treatment: str, numbers: dict, digits: int) -> list[str]:
+        finals = [spread(numbers[name]["final"], digits) for name in LABELS]
+        return [problem, f"`gamps reproduce {command}`", treatment, *finals]
+
+    rows = []
+    for layout in ("A", "plain"):
+        problem, command = f"gridworld {layout}, N = 50", f"gridworld --layout {layout}"
+        literal = load(f"gridworld-{layout}")["results"]["none"]["50"]
+        best = load(f"gridworld-{layout}-stabilised")["results"]["stabilised"]["50"]
+        rows.append(row(problem, command, "literal", literal, 2))
+        rows.append(row(problem, f"{command} --baselines stabilised", "stabilised", best, 2))
+    golf = load("minigolf")["results"]
+    best = load("minigolf-stabilised")["results"]["stabilised"]["1"]
+    rows.append(row("minigolf, std 1", "minigolf", "literal", golf["none"]["1"], 2))
+    rows.append(row("minigolf, std 1", "minigolf", "per time", golf["per_time"]["1"], 2))
+    command = "minigolf --treatments stabilised"
+    rows.append(row("minigolf, std 1", command, "stabilised", best, 2))
+    for treatment, numbers in load("swimmer")["results"].items():
+        rows.append(row("swimmer", "swimmer", treatment, numbers, 1))
+    return table(["problem", "command", "treatment", *LABELS.values()], rows)
+
+
 def rollouts() -> str:
     """Speed of the rollout kernels."""
     rows = [
@@ -138,6 +240,15 @@ def page() -> str:
         "SLOW_MEAN": spread(slow["mean_action"]),
         "MINIGOLF_BEHAVIOUR": f"{load('minigolf')['settings']['behaviour_mean_action']:.2f}",
         "MINIGOLF_OPTIMUM": f"{load('minigolf')['settings']['optimum']:.2f}",
+        "SWIMMER": swimmer(),
+        "EXPLORATION": exploration(),
+        "ABLATION": ablation(),
+        "ELSEWHERE": stabilised_elsewhere(),
+        "OVERVIEW": overview(),
+        "N_TRIALS": str(len(load("exploration")["results"]["gamps"]["trials"])),
+        "LAST_ABLATION": str(load("ablation")["settings"]["seeds"][-1]),
+        "TRUTH": spread(load("swimmer-truth")["final"], 1),
+        "TRUTH_MAX": spread(load("swimmer-truth")["max"], 1),
         "ROLLOUTS": rollouts(),
         "NOISE": noise(),
         "QNORM": simple("qnorm", {"final": "final return", "best": "best return"}),

@@ -5,17 +5,23 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gamps import __version__, experiments
 from gamps.cli import main
+from gamps.experiments.exploration import CHOSEN, TRIALS
 
 NUMBER = {"mean", "std", "low", "high", "n"}
 
 
 def numbers(tree):
     """Every leaf of a result tree is a number with its interval."""
+    if isinstance(tree, list):
+        tree = dict(enumerate(tree))
+    if not isinstance(tree, dict):
+        return
     if set(tree) in (NUMBER, {"mean", "standard_error"}):
         yield tree
     else:
@@ -29,7 +35,8 @@ def reproduce(name, out, *arguments):
     content = json.loads((out / f"{name}.json").read_text())
     assert set(content) == {"settings", "results", "paper"}
     assert list(numbers(content["results"]))
-    assert sorted(p.name for p in out.iterdir()) == [f"{name}.json", f"{name}.png"]
+    written = {p.name for p in out.iterdir()} - {"cells"}
+    assert written == {f"{name}.json", f"{name}.png"}
     return content
 
 
@@ -91,6 +98,44 @@ def test_minigolf(tmp_path, capsys):
         assert found["paired"]["ml"]["mean"] == pytest.approx(difference, abs=1e-4)
     assert content["settings"]["optimum"] == pytest.approx(-3.09, abs=0.02)
     assert "optimum" in capsys.readouterr().out
+
+
+def test_swimmer(tmp_path, capsys):
+    """Real MuJoCo, two processes; a cell that is kept is not run again."""
+    options = ["--seeds", "1", "--iterations", "1", "--workers", "2"]
+    content = reproduce("swimmer", tmp_path / "s", *options)
+    for treatment in ("literal", "stabilised"):
+        found = content["results"][treatment]
+        assert set(found) == {"gamps", "ml", "pgt", "reinforce", "paired"}
+        difference = found["gamps"]["final"]["mean"] - found["pgt"]["final"]["mean"]
+        assert found["paired"]["pgt"]["mean"] == pytest.approx(difference, abs=1e-6)
+    cells = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "s" / "cells").glob("*.json")}
+    assert len(cells) == 8
+    (tmp_path / "s" / "swimmer.json").unlink()
+    (tmp_path / "s" / "cells" / "literal-pgt-0.json").unlink()
+    again = reproduce("swimmer", tmp_path / "s", *options)
+    assert again["results"] == content["results"]
+    kept = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "s" / "cells").glob("*.json")}
+    assert [name for name in cells if kept[name] != cells[name]] == ["literal-pgt-0.json"]
+    assert "Swimmer, 1 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ablation", "exploration"])
+def test_research_on_swimmer(name, tmp_path, capsys):
+    content = reproduce(name, tmp_path / name)
+    assert content["results"]
+    assert "mean ± std" in capsys.readouterr().out
+
+
+def test_what_the_exploration_chose_is_what_is_reported():
+    path = Path(__file__).parent.parent / "docs" / "results" / "exploration.json"
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert {recipe: found["chosen"] for recipe, found in results.items()} == CHOSEN
+    for recipe, found in results.items():
+        assert [row["changes"] for row in found["trials"]] == [
+            trial.changes() for trial in TRIALS[recipe]
+        ]
+    assert len({len(trials) for trials in TRIALS.values()}) == 1  # as many for each
 
 
 def test_bench_rollouts(capsys):

@@ -6,6 +6,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from gamps import bench, experiments
@@ -19,6 +20,7 @@ def blocks(language: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    clean["MINARI_DATASETS_PATH"] = tempfile.mkdtemp()
     return clean | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import truth
-from gamps import recipes, search
+from gamps import importance, recipes, search
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
 from gamps.experiments.setup import log_of, logs_of, true_return
@@ -57,6 +57,23 @@ def test_run_improves_on_the_behaviour_policy():
     )
     assert float(returns[-1]) > float(measure(state)) + 5
     assert infos.ess.shape == (30,)
+
+
+def test_the_fit_can_have_ratios_of_its_own():
+    """A window in the weights alone moves ω; in both, it moves all; given to both, it is one."""
+    assembled, state = built(recipes.gamps, jax.random.key(0))
+    state = search.run(assembled, jax.random.key(1), state, iterations=5)[0]
+
+    def step(**parts):
+        changed, _ = built(recipes.gamps, jax.random.key(0), **parts)
+        return eqx.filter_jit(changed.step)(jax.random.key(1), state)[1]
+
+    window = importance.Window(1)
+    plain, both, own = step(), step(ratio=window), step(weight_ratio=window)
+    explicit = step(ratio=window, weight_ratio=window)
+    assert own.weights_ess == both.weights_ess == explicit.weights_ess != plain.weights_ess
+    assert own.ess == plain.ess != both.ess
+    assert both.gradient_norm == explicit.gradient_norm != own.gradient_norm
 
 
 @pytest.mark.parametrize("baseline", BASELINES[1:], ids=lambda b: type(b).__name__)

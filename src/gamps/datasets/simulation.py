@@ -8,6 +8,7 @@ depend on how many workers made it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -100,15 +101,10 @@ def _act(policy: Policy, observations: Any, noise: Any) -> Array:
     return jax.vmap(policy.act)(observations, noise)
 
 
-_kept: dict[tuple[Make, int], list[gymnasium.Env[Any, Any]]] = {}
-
-
+@lru_cache(maxsize=1)
 def _side_by_side(make: Make, steps: int) -> list[gymnasium.Env[Any, Any]]:
     """As many environments as lanes, kept for the next group: making them takes a second."""
-    if (make, steps) not in _kept:
-        _kept.clear()
-        _kept[make, steps] = [make_env(make, steps) for _ in range(LANES)]
-    return _kept[make, steps]
+    return [make_env(make, steps) for _ in range(LANES)]
 
 
 def _run(group: _Group) -> list[Raw]:

@@ -100,7 +100,11 @@ def save(
         described: Any = describe(behaviour)
     except DescriptionError:
         described = None  # a class of the user's own; the densities are in the log all the same
-    made = None if env is None else make_env(env, trajectories.n_steps)
+    env_spec = None
+    if env is not None:
+        made = make_env(env, trajectories.n_steps)
+        env_spec = made.spec
+        made.close()
     seen, acted = np.asarray(trajectories.observations), np.asarray(trajectories.actions)
     _namespaces(target.parent, name)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
@@ -109,7 +113,7 @@ def save(
             temporary / "data",
             observation_space=_space(seen),
             action_space=_space(acted),
-            env_spec=None if made is None else made.spec,
+            env_spec=env_spec,
             data_format="hdf5",
             jpeg_encoding=False,
         )

@@ -1,7 +1,7 @@
 """The search for each recipe's best setting on Swimmer, under a protocol fixed beforehand.
 
-Nineteen settings a recipe on the logs of seeds 1000-1003: twelve written down before the first run,
-seven after the first twelve were seen. The three best of each recipe run on seeds 1004-1011 as
+Twenty-two settings a recipe on the logs of seeds 1000-1003: twelve written down before the first
+run, seven after these were seen, three after those. The three best of each recipe run on seeds 1004-1011 as
 well, and the one with the highest mean final return over all twelve logs is what `gamps reproduce
 swimmer` reports, on seeds 0-19, which nothing was chosen on.
 """
@@ -57,6 +57,10 @@ TRIALS: dict[str, tuple[Treatment, ...]] = {
         _further(learning_rate=0.024, uniform=0.5, weight_window=3),
         _further(learning_rate=0.016, uniform=0.5, weight_window=3, horizon=50),
         _further(learning_rate=0.016, uniform=0.5, window=0),
+        # Third round.
+        _further(learning_rate=0.016, uniform=0.5, window=0, clip=2.0),
+        _further(learning_rate=0.016, uniform=0.2, window=0),
+        _further(learning_rate=0.016, uniform=0.5, window=0, members=5, rollouts=10),
     ),
     "ml": (
         *SHARED,
@@ -69,6 +73,9 @@ TRIALS: dict[str, tuple[Treatment, ...]] = {
         _further(learning_rate=0.024),
         _further(learning_rate=0.016, horizon=50),
         _further(learning_rate=0.016, window=0),
+        _further(learning_rate=0.016, window=0, clip=2.0),
+        _further(learning_rate=0.016, window=0, clip=10.0),
+        _further(learning_rate=0.016, window=0, members=5, rollouts=10),
     ),
     "pgt": (
         Treatment(baseline="regression", horizon=25, clip=5.0),
@@ -90,6 +97,9 @@ TRIALS: dict[str, tuple[Treatment, ...]] = {
         Treatment(baseline="regression", horizon=50, clip=2.0, learning_rate=0.024),
         Treatment(baseline="regression", horizon=100, clip=5.0),
         Treatment(baseline="regression", horizon=50, clip=5.0, learning_rate=0.024),
+        Treatment(baseline="regression", horizon=50, clip=10.0, learning_rate=0.016),
+        Treatment(baseline="regression", horizon=50, clip=2.0, learning_rate=0.012),
+        Treatment(baseline="per_time", horizon=50, clip=5.0, learning_rate=0.016),
     ),
     "reinforce": (
         Treatment(),
@@ -111,6 +121,9 @@ TRIALS: dict[str, tuple[Treatment, ...]] = {
         Treatment(baseline="per_time", clip=1.0),
         Treatment(baseline="regression", clip=1.0),
         Treatment(baseline="per_time", clip=2.0, learning_rate=0.016),
+        Treatment(baseline="regression", window=50, clip=2.0),
+        Treatment(baseline="regression", clip=5.0, learning_rate=0.004),
+        Treatment(baseline="per_time", clip=2.0, learning_rate=0.004),
     ),
 }
 
