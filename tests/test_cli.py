@@ -20,8 +20,7 @@ def numbers(tree):
     """Every leaf of a result tree is a number with its interval."""
     if isinstance(tree, list):
         tree = dict(enumerate(tree))
-    if not isinstance(tree, dict):
-        return
+    tree = {k: v for k, v in tree.items() if k not in ("changes", "chosen", "finalists")}
     if set(tree) in (NUMBER, {"mean", "standard_error"}):
         yield tree
     else:

@@ -1,6 +1,8 @@
 """Logs on disk: real MuJoCo, real Minari files, and what damage does to them."""
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from gamps.policies import (
     log_probs,
     rebuild,
 )
+from gamps.trajectories import Episode, from_episodes
 
 NAME = "swimmer/random-v0"
 KEY = f"infos/{datasets.LOG_PROB}"
@@ -239,13 +242,38 @@ def _description(change):
     return _metadata(gamps_behaviour=edit)
 
 
+def _clip_one(folder):
+    with h5py.File(folder / "data" / "main_data.hdf5", "r+") as file:
+        actions = file["episode_1/actions"]
+        place = tuple(np.argwhere(np.abs(actions[()]) > 1)[0])
+        actions[place] = np.sign(actions[place])
+
+
+def _clip_all_and_their_densities(folder):
+    with h5py.File(folder / "data" / "main_data.hdf5", "r+") as file:
+        for episode in file.values():
+            actions = np.clip(episode["actions"][()], -0.3, 0.3)
+            episode["actions"][...] = actions
+            states = episode["observations"][:-1]
+            densities = jax.vmap(swimmer.policy().log_prob)(jnp.asarray(states), actions)
+            episode[KEY][1:, 0] = np.asarray(densities)
+
+
+def _empty(folder):
+    for field in ("rewards", "actions", "terminations", "truncations"):
+        _replace(1, field, lambda x: x[:0])(folder)
+    for field in ("observations", KEY):
+        _replace(1, field, lambda x: x[:1])(folder)
+    _metadata(total_steps=lambda n: n - 30)(folder)
+
+
 DAMAGE = {
     "truncated infos": (_replace(1, KEY, lambda x: x[:-1]), KEY, (1,)),
     "infos one too long": (_replace(1, KEY, lambda x: np.concatenate([x, x[-1:]])), KEY, (1,)),
     "infos aligned with actions": (_replace(2, KEY, lambda x: np.roll(x, -1)), KEY, (2, 0)),
     "infos a step late": (_replace(2, KEY, _shift_later), KEY, (2, 1)),
     "infos of another episode": (
-        _set(1, KEY, slice(1, None), 0.0),
+        _h5(lambda f: f[f"episode_1/{KEY}"].write_direct(f[f"episode_0/{KEY}"][()])),
         KEY,
         (1, 1),
     ),
@@ -274,11 +302,8 @@ DAMAGE = {
     "NaN observation": (_set(2, "observations", (4, 1), np.nan), "observations", (2, 4, 1)),
     "infinite action": (_set(2, "actions", (4, 1), np.inf), "actions", (2, 4, 1)),
     "NaN reward": (_set(0, "rewards", 11, np.nan), "rewards", (0, 11)),
-    "one clipped action": (
-        _replace(1, "actions", lambda x: np.clip(x, -1, 1)),
-        KEY,
-        None,
-    ),
+    "one clipped action": (_clip_one, KEY, None),
+    "clipped, with the density of the clipped": (_clip_all_and_their_densities, "actions", None),
     "actions a step late": (_replace(3, "actions", _shift_later), KEY, (3, 2)),
     "ended in the middle": (_set(3, "terminations", 12, True), "terminations", (3, 12)),
     "an action dimension lost": (_replace(2, "actions", lambda x: x[:, :1]), "actions", (2,)),
@@ -293,14 +318,48 @@ DAMAGE = {
         "main_data.hdf5",
         (2,),
     ),
-    "an empty episode": (_replace(1, "rewards", lambda x: x[:0]), "observations", (1,)),
+    "an empty episode": (_empty, "rewards", (1,)),
+    "two flags a step": (
+        _replace(4, "terminations", lambda x: np.stack([x, x], axis=1)),
+        "terminations",
+        (4,),
+    ),
+    "half an episode": (
+        _metadata(total_episodes=lambda n: float(n)),
+        "metadata.json/total_episodes",
+        None,
+    ),
     "another total of steps": (
         _metadata(total_steps=lambda n: n - 1),
         "metadata.json/total_steps",
         None,
     ),
     "arrow": (_metadata(data_format=lambda _: "arrow"), "metadata.json/data_format", None),
-    "no space": (_metadata(observation_space=None, env_spec=None), "metadata.json", None),
+    "no space": (
+        _metadata(observation_space=None, env_spec=None),
+        "metadata.json/observation_space",
+        None,
+    ),
+    "an environment's specification that is none": (
+        _metadata(env_spec=lambda _: "[]"),
+        "metadata.json/env_spec",
+        None,
+    ),
+    "a policy whose weights are a number": (
+        _description(lambda d: d["fields"].update(weights=1.0)),
+        "metadata.json/gamps_behaviour",
+        None,
+    ),
+    "a policy of absurd size": (
+        _description(lambda d: d["fields"]["weights"].update(dtype="S2147483647", array=[1] * 99)),
+        "metadata.json/gamps_behaviour",
+        None,
+    ),
+    "a policy without end": (
+        _metadata(gamps_behaviour=lambda _: '{"tuple": [' * 5000 + "]}" * 5000),
+        "metadata.json/gamps_behaviour",
+        None,
+    ),
     "a discount above one": (
         _metadata(gamps_discount=lambda _: "1.5"),
         "metadata.json/gamps_discount",
@@ -352,6 +411,122 @@ def test_damage_is_named(kind, written, tmp_path):
         assert error.index[: len(index)] == index, str(error)
     assert error.finding
     assert error.mend
+
+
+def test_no_flipped_bit_raises_anything_else(written, tmp_path):
+    """Sixty bits all over the file, with and without the hashes that would see each of them."""
+    original = (written / "data" / "main_data.hdf5").read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    folder = tmp_path / "copy"
+    shutil.copytree(written, folder)
+    (folder / HASHES).unlink()
+    # Most of the file is numbers; its structure lies in between, and half of the bits go there.
+    for i in range(60):
+        content = bytearray(original)
+        place = rng.integers(4096 if i % 2 else len(content))
+        content[place] ^= 1 << rng.integers(8)
+        (folder / "data" / "main_data.hdf5").write_bytes(bytes(content))
+        try:
+            datasets.load(folder)
+        except DatasetError:
+            refused += 1
+    assert refused > 5
+    shutil.copy(written / HASHES, folder / HASHES)
+    with pytest.raises(DatasetError):
+        datasets.load(folder)
+
+
+def test_loading_runs_nothing_that_the_file_names(written, tmp_path):
+    folder, mark = tmp_path / "copy", tmp_path / "mark"
+    shutil.copytree(written, folder)
+    evil = {"id": "Evil-v0", "entry_point": "os:system", "kwargs": {"command": f"touch {mark}"}}
+    keep = json.loads((folder / "data" / "metadata.json").read_text())["env_spec"]
+    for missing in ({}, {"observation_space": None}, {"action_space": None}):
+        shutil.rmtree(folder)
+        shutil.copytree(written, folder)
+        (folder / HASHES).unlink()
+        _metadata(env_spec=lambda _: json.dumps(json.loads(keep) | evil), **missing)(folder)
+        with contextlib.suppress(DatasetError):
+            datasets.load(folder)
+        assert not mark.exists()
+
+
+def test_an_action_that_is_no_choice(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    policy = Boltzmann(jnp.zeros((2, 4)), OneHot(2))
+    density = np.full(3, np.log(0.25))
+    log = from_episodes([Episode([0, 1, 0, 1], [0, 3, 2], np.zeros(3), density)])
+    folder = datasets.save("own/choice-v0", log, policy)
+    datasets.load(folder)
+    (folder / HASHES).unlink()
+    _set(0, "actions", 1, 99)(folder)
+    with pytest.raises(DatasetError, match="99, of 4 choices") as caught:
+        datasets.load(folder)
+    assert caught.value.index == (0, 1)
+
+
+class Mutating(gymnasium.Env):
+    """Hands out its own state, and changes it."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        self.state = np.zeros(1)
+        return self.state, {}
+
+    def step(self, action):
+        self.state += 1
+        return self.state, 0.0, False, False, {}
+
+
+def test_an_environment_may_reuse_its_arrays():
+    policy = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+    log = datasets.collect(Mutating, policy, jax.random.key(0), n=2, steps=4)
+    np.testing.assert_array_equal(log.observations[:, :, 0], [[0, 1, 2, 3, 4]] * 2)
+    np.testing.assert_allclose(log.behaviour_log_prob, log_probs(policy, log), atol=1e-12)
+
+
+def test_overwriting_replaces_one_dataset_and_no_folder_of_many(
+    tmp_path, monkeypatch, swimmer_log, written
+):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    datasets.save("many-v0/inner-v0", swimmer_log, swimmer.policy())
+    with pytest.raises(OutputError, match="no dataset"):
+        datasets.save("many-v0", swimmer_log, swimmer.policy(), overwrite=True)
+    first = jax.tree.map(lambda x: x[:2], swimmer_log)
+    folder = datasets.save("many-v0/inner-v0", first, swimmer.policy(), overwrite=True)
+    assert equal(datasets.load(folder).trajectories, first)
+    assert sorted(p.name for p in folder.parent.iterdir()) == [
+        "inner-v0",
+        "namespace_metadata.json",
+    ]
+
+
+FLOAT32 = """
+import jax, numpy as np
+from gamps import datasets
+from gamps.envs import swimmer
+from gamps.policies import log_probs
+policy = swimmer.policy()
+log = datasets.collect(swimmer.ID, policy, jax.random.key(0), n=4, steps=50)
+assert log.observations.dtype == np.float32
+datasets.save("swimmer/small-v0", log, policy, env=swimmer.ID, discount=0.99)
+found = datasets.load("swimmer/small-v0")
+for a, b in zip(jax.tree.leaves(log), jax.tree.leaves(found.trajectories), strict=True):
+    assert a.dtype == b.dtype and np.array_equal(a, b)
+again = log_probs(found.behaviour, found.trajectories)
+assert np.abs(again - log.behaviour_log_prob).max() < 1e-5
+print("fine")
+"""
+
+
+def test_bit_equal_in_single_precision(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FLOAT32], capture_output=True, text=True, check=False,
+        env=os.environ | {"MINARI_DATASETS_PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "fine", done.stderr
 
 
 def test_clipping_is_seen_without_a_policy(written, tmp_path):

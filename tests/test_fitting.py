@@ -299,6 +299,20 @@ def test_minibatches_stop_where_nothing_improves():
     np.testing.assert_array_equal(kept.network.layers[0].weight, start.network.layers[0].weight)
 
 
+@pytest.mark.parametrize("rate", [3.0, 1e6])
+def test_minibatches_that_run_away_are_undone(rate):
+    log = linear_log()
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    fit = eqx.filter_jit(Minibatches(epochs=30, size=100, learning_rate=rate))
+    fitted, _ = fit(KEY, start, log, log.mask.astype(float))
+    assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(eqx.filter(fitted, eqx.is_array)))
+
+
+def test_minibatches_need_sizes():
+    with pytest.raises(SettingError, match="size"):
+        Minibatches(size=0)
+
+
 def test_minibatches_ignore_padding():
     log = linear_log(n=10)
     padded = from_episodes(_episodes_of(log), length=40)

@@ -169,6 +169,12 @@ def test_mixed_weights_by_hand(uniform):
     np.testing.assert_allclose(weights[mask], expected)
 
 
+@pytest.mark.parametrize("uniform", [-0.1, 1.5])
+def test_a_share_is_a_share(uniform):
+    with pytest.raises(SettingError, match="uniform"):
+        Mixed(uniform=uniform)
+
+
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 9, None])
 def test_logged_returns_of_a_horizon_by_hand(horizon):
     policy, log = POLICIES["one-hot"], small_log()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gamps.errors import OutputError, WorkerError
+from gamps.errors import OutputError, SettingError, WorkerError
 from gamps.experiments.cells import run_cells
 from gamps.processes import share_out
 
@@ -60,6 +60,18 @@ def test_items_are_shared_out():
 
 def test_one_worker_is_this_process():
     assert [pid for _, (_, pid) in share_out(square, range(3), workers=1)] == [os.getpid()] * 3
+
+
+def refuse(x):
+    if x == 1:
+        raise SettingError("field", "finding", "mend", index=(3, 4))
+    return x
+
+
+def test_an_error_of_a_worker_arrives_as_itself():
+    with pytest.raises(SettingError, match=r"field\[3, 4\]: finding. mend") as caught:
+        list(share_out(refuse, range(6), workers=2))
+    assert caught.value.index == (3, 4)
 
 
 def test_a_killed_worker_is_named():

@@ -25,8 +25,10 @@ def environment() -> dict[str, str]:
 
 
 def test_python_blocks_run_and_the_first_ends_in_a_picture(tmp_path):
-    for code in blocks("python"):
-        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True)
+    for i, code in enumerate(blocks("python")):
+        script = tmp_path / f"block{i}.py"  # a file, as a user would have it
+        script.write_text(code, encoding="utf-8")
+        subprocess.run([sys.executable, str(script)], cwd=tmp_path, env=environment(), check=True)
     (picture,) = tmp_path.glob("*.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class GampsError(Exception):
     """Base of every error that gamps raises on purpose."""
@@ -24,6 +26,16 @@ class FieldError(GampsError, ValueError):
         self.index = (index,) if isinstance(index, int) else index
         place = field if self.index is None else f"{field}[{', '.join(map(str, self.index))}]"
         super().__init__(f"{place}: {finding}. {mend}")
+
+    def __reduce__(self) -> Any:
+        # A worker's error reaches its parent as the parts it was made of, not as the text.
+        return _again, (type(self), self.field, self.finding, self.mend, self.index)
+
+
+def _again(
+    kind: type[FieldError], field: str, finding: str, mend: str, index: tuple[int, ...] | None
+) -> FieldError:
+    return kind(field, finding, mend, index=index)
 
 
 class TrajectoryError(FieldError):

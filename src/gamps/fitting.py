@@ -123,6 +123,12 @@ class GradientDescent(eqx.Module):
         return eqx.combine(fitted, static), jnp.where(loss <= lowest, loss, lowest)
 
 
+def all_finite(tree: Any) -> Array:
+    """Whether every number of a tree of arrays is."""
+    leaves = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]
+    return jnp.stack(leaves).all()
+
+
 class Minibatches(eqx.Module):
     """Adam on minibatches of the weighted likelihood, the way a network is usually fitted.
 
@@ -141,6 +147,11 @@ class Minibatches(eqx.Module):
     patience: int = eqx.field(default=5, static=True)
     start: Model | None = None
 
+    def __check_init__(self) -> None:
+        for name in ("epochs", "size", "patience"):
+            if getattr(self, name) < 1:
+                raise SettingError(name, f"{getattr(self, name)}", "Choose at least one")
+
     def __call__(
         self,
         key: Key[Array, ""],
@@ -148,7 +159,7 @@ class Minibatches(eqx.Module):
         trajectories: Trajectories,
         weights: Float[Array, "N T"],
     ) -> tuple[Model, Float[Array, ""]]:
-        """Fit by descent; the loss is the mean over the last pass."""
+        """Fit by descent; the loss is the mean over the last pass that stayed finite."""
         initial = model if self.start is None else self.start
         parameters, static = eqx.partition(initial, eqx.is_inexact_array)
         adam = optax.scale_by_adam()
@@ -177,16 +188,20 @@ class Minibatches(eqx.Module):
             return (parameters, moments), loss
 
         def epoch(carry: Any) -> Any:
-            learned, lowest, _, stale, done = carry
+            learned, lowest, last, stale, done = carry
             rows = jax.random.randint(jax.random.fold_in(key, done), (count, size), 0, mask.size)
 
             def batch(learned: Any, rows: Array) -> tuple[Any, Array]:
                 return descend(learned, jax.tree.map(lambda x: x[rows], transitions))
 
-            learned, losses = jax.lax.scan(batch, learned, rows)
+            new, losses = jax.lax.scan(batch, learned, rows)
             loss = jnp.mean(losses)
-            stale = jnp.where(loss < lowest, 0, stale + 1)
-            return learned, jnp.minimum(loss, lowest), loss, stale, done + 1
+            finite = jnp.isfinite(loss) & all_finite(new)
+            # A pass that ran away is undone; the moments that it left would run away again.
+            learned = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, learned)
+            stale = jnp.where(finite, jnp.where(loss < lowest, 0, stale + 1), self.patience)
+            lowest = jnp.where(finite, jnp.minimum(loss, lowest), lowest)
+            return learned, lowest, jnp.where(finite, loss, last), stale, done + 1
 
         def more(carry: Any) -> Array:
             *_, stale, done = carry

@@ -7,11 +7,12 @@ parent does, however that ended.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import Any, TypeVar
@@ -81,13 +82,21 @@ def share_out(
     arguments = (places, bool(jax.config.jax_enable_x64))  # type: ignore[attr-defined]
     pool = ProcessPoolExecutor(workers, context, _prepare, arguments)
     try:
-        pending = {pool.submit(function, item): i for i, item in enumerate(items)}
-        for future in as_completed(pending):
-            yield pending[future], future.result()
+        waiting = iter(enumerate(items))
+        running: dict[Any, int] = {}
+        # No more than can run at once: what has not started need not be waited for if one fails.
+        while True:
+            for i, item in itertools.islice(waiting, workers - len(running)):
+                running[pool.submit(function, item)] = i
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda f: f.exception() is not None):
+                yield running.pop(future), future.result()
     except BrokenProcessPool as error:
         raise WorkerError(
-            "a worker process was killed, or could not start. Is there memory enough? What was "
-            "finished is kept: run again with fewer --workers"
+            "a worker process was killed, or could not start. Is there memory enough for so many? "
+            'A script of yours must start its work under if __name__ == "__main__":'
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

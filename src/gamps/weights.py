@@ -7,15 +7,17 @@ be off by a common factor, which does not move the maximiser of a likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.policies import Policy, score_norms
-from gamps.settings import number
+from gamps.settings import as_number
 from gamps.trajectories import Trajectories
 
 
@@ -57,6 +59,12 @@ class Ones(eqx.Module):
         return trajectories.mask.astype(ratios.discounted_rho.dtype)
 
 
+def _share(value: Any) -> Array:
+    if isinstance(value, (int, float, np.floating)) and not 0 <= value <= 1:
+        raise SettingError("uniform", f"{value}", "A share lies in [0, 1]")
+    return as_number(value)
+
+
 class Mixed(eqx.Module):
     """Weights of mean one, part gradient-aware and part uniform.
 
@@ -69,7 +77,7 @@ class Mixed(eqx.Module):
     """
 
     base: Callable[..., Float[Array, "N T"]] = GradientAware()
-    uniform: Float[Array, "*seeds"] | float = number(0.5)
+    uniform: Float[Array, "*seeds"] | float = eqx.field(default=0.5, converter=_share)
 
     def __call__(
         self,

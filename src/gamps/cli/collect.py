@@ -81,7 +81,7 @@ def collect(
 def _read(path: Path) -> Policy:
     try:
         return rebuild(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingError(
             "policy", f"{path}: {error}", "Say random, or give a file written by describe"
         ) from error

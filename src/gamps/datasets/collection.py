@@ -16,7 +16,7 @@ from gamps import envs
 from gamps.datasets.simulation import Make, Raw, groups_of, make_env, simulate
 from gamps.errors import SettingError
 from gamps.policies import Affine, Boltzmann, LinearGaussian, OneHot, Policy, log_probs
-from gamps.trajectories import Episode, Trajectories, from_episodes
+from gamps.trajectories import Episode, Trajectories, from_episodes, validate
 
 
 def _silent(doing: str) -> None:
@@ -48,6 +48,7 @@ def collect(
       Trajectories, validated.
 
     Example:
+      >>> import jax
       >>> from gamps.envs import Minigolf
       >>> env = Minigolf()
       >>> collect(env, env.policy(), jax.random.key(0), n=3, steps=20).n_trajectories
@@ -56,8 +57,8 @@ def collect(
     if isinstance(env, FuncEnv):
         if steps is None:
             raise SettingError("steps", "None", "A functional environment has no limit of its own")
-        return _functional(env, policy, key, n, steps)
-    groups = groups_of(env, policy, key, n=n, steps=steps or limit_of(env))
+        return validate(_functional(env, policy, key, n, steps))
+    groups = groups_of(env, policy, key, n=n, steps=limit_of(env) if steps is None else steps)
     finished: dict[int, list[Raw]] = {}
     for i, episodes in simulate(groups, workers=workers):
         finished[i] = episodes
@@ -92,7 +93,7 @@ def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
     ]
     log = from_episodes(unknown)
     densities = jnp.where(log.mask, eqx.filter_jit(log_probs)(policy, log), 0.0)
-    return eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities)
+    return validate(eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities))
 
 
 def policy_for(env: Make, *, std: float = 0.5) -> Policy:

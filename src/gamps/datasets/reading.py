@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from gamps.datasets.writing import (
     DISCOUNT,
@@ -23,7 +25,7 @@ from gamps.datasets.writing import (
     minari_package,
 )
 from gamps.errors import DatasetError, DescriptionError, TrajectoryError
-from gamps.policies import Policy, log_probs, rebuild
+from gamps.policies import Boltzmann, Policy, log_probs, rebuild
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 FILE = "main_data.hdf5"
@@ -77,16 +79,15 @@ def load(name: str | Path) -> Dataset:
         if field == "behaviour_log_prob" and index is not None:
             field, index = INFO, _in_file(index)
         raise DatasetError(field, error.finding, error.mend, index=index) from error
-    if behaviour is None:
-        _check_not_clipped(trajectories)
-    else:
+    if behaviour is not None:
         _check_densities(trajectories, behaviour)
+    _check_not_clipped(trajectories)
     check_hashes(folder)
     return Dataset(trajectories, behaviour, discount, env_spec)
 
 
 def _metadata(data: Path) -> tuple[dict[str, Any], Any]:
-    """Minari's own view of the dataset, and our keys in it."""
+    """The metadata, and the environment's specification, which nothing is made from."""
     mend = "Get the dataset again, or write it by `gamps collect`"
     try:
         metadata = json.loads((data / "metadata.json").read_text(encoding="utf-8"))
@@ -100,19 +101,24 @@ def _metadata(data: Path) -> tuple[dict[str, Any], Any]:
             f"{metadata.get('data_format')!r}",
             'Create it with data_format="hdf5": the arrow format loses steps of long episodes',
         )
+    for space in ("observation_space", "action_space"):
+        # Without them Minari makes the environment that the file names: that could be any code.
+        if not isinstance(metadata.get(space), str):
+            raise DatasetError(f"metadata.json/{space}", "missing", mend)
+    described = metadata.get("env_spec")
     try:
-        opened = minari_package().MinariDataset(data)
-    except Exception as error:  # Minari raises whatever the damage happens to cause
-        finding = f"Minari cannot open it: {type(error).__name__}: {error}"
-        raise DatasetError("metadata.json", finding, mend) from error
-    return metadata, opened.env_spec
+        env_spec = None if described is None else EnvSpec.from_json(described)
+    except Exception as error:  # Gymnasium raises whatever the damage happens to cause
+        finding = f"cannot be read: {type(error).__name__}: {error}"
+        raise DatasetError("metadata.json/env_spec", finding, mend) from error
+    return metadata, env_spec
 
 
 def _behaviour(metadata: dict[str, Any]) -> Policy | None:
     try:
         described = json.loads(metadata.get(POLICY, "null"))
         return None if described is None else rebuild(described)
-    except (ValueError, TypeError, DescriptionError) as error:
+    except (ValueError, TypeError, RecursionError, DescriptionError) as error:
         mend = f"Delete {POLICY} if you do not know the policy; the log's densities remain"
         raise DatasetError(f"metadata.json/{POLICY}", str(error), mend) from error
 
@@ -135,7 +141,7 @@ def _episodes(data: Path, metadata: dict[str, Any]) -> list[Episode]:
     try:
         with h5py.File(data / FILE, "r") as file:
             count = metadata.get("total_episodes")
-            if count != len(file):
+            if not isinstance(count, int) or count != len(file):
                 raise DatasetError(
                     "metadata.json/total_episodes",
                     f"{count}, but {FILE} holds {len(file)} episodes",
@@ -148,7 +154,9 @@ def _episodes(data: Path, metadata: dict[str, Any]) -> list[Episode]:
                 if f"episode_{i}" not in file:
                     raise DatasetError(FILE, "no such episode", "Number them from 0", index=i)
                 episodes.append(_episode(i, file[f"episode_{i}"], metadata))
-    except OSError as error:
+    except DatasetError:
+        raise
+    except Exception as error:  # h5py raises whatever the damage happens to cause
         raise DatasetError(FILE, f"cannot be read: {error}", "Get the dataset again") from error
     steps = sum(len(episode.rewards) for episode in episodes)
     if metadata.get("total_steps") != steps:
@@ -188,6 +196,10 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
             "Shift it: entry t + 1 is the density of action t, and before the first step is none",
             index=(i, 0),
         )
+    for name in ("rewards", "terminations", "truncations"):
+        if arrays[name].ndim != 1:
+            finding = f"shape {arrays[name].shape}"
+            raise DatasetError(name, finding, "Expected one value a step", index=i)
     for name in ("terminations", "truncations"):
         early = np.flatnonzero(arrays[name][:-1])
         if early.size:
@@ -236,10 +248,18 @@ def _check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
     """Every stored density against the policy that is said to have drawn the action."""
     try:
         expected = np.asarray(eqx.filter_jit(log_probs)(behaviour, trajectories))
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         finding = f"does not fit the observations or actions: {error}"
         mend = "Store the policy that made this log"
         raise DatasetError(f"metadata.json/{POLICY}", finding, mend) from error
+    if isinstance(behaviour, Boltzmann):
+        # Probabilities are selected by number, and no number of an action would be noticed.
+        actions = jnp.where(trajectories.mask, trajectories.actions, 0)
+        wrong = np.argwhere((actions < 0) | (actions >= behaviour.weights.shape[-1]))
+        if wrong.size:
+            place = tuple(int(x) for x in wrong[0])
+            finding = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
+            raise DatasetError("actions", finding, "Number them from 0", index=place)
     found = np.asarray(trajectories.behaviour_log_prob)
     # Not <=, so that a NaN counts as a difference.
     wrong = ~(np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected)))

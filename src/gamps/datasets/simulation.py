@@ -69,8 +69,9 @@ def groups_of(
     make: Make, policy: Policy, key: Key[Array, ""], *, n: int, steps: int
 ) -> list[_Group]:
     """`n` episodes in groups of `LANES`; an episode's randomness depends on its number alone."""
-    if n < 1:
-        raise SettingError("n", f"{n}", "Collect at least one episode")
+    for name, number in (("n", n), ("steps", steps)):
+        if number < 1:
+            raise SettingError(name, f"{number}", "Collect at least one")
 
     def random(i: Array) -> tuple[Array, Array]:
         key_noise, key_env = jax.random.split(jax.random.fold_in(key, i))
@@ -110,13 +111,14 @@ def _side_by_side(make: Make, steps: int) -> list[gymnasium.Env[Any, Any]]:
 def _run(group: _Group) -> list[Raw]:
     """All episodes of one group, in lockstep."""
     envs = _side_by_side(group.make, group.steps)[: len(group.seeds)]
-    starts = [e.reset(seed=int(s))[0] for e, s in zip(envs, group.seeds, strict=True)]
+    # Copied, here and below: an environment may hand out the array that it goes on to change.
+    starts = [np.array(e.reset(seed=int(s))[0]) for e, s in zip(envs, group.seeds, strict=True)]
     seen = [[start] for start in starts]
     acted: list[list[Any]] = [[] for _ in envs]
     gained: list[list[float]] = [[] for _ in envs]
     over, terminated = [False] * len(envs), [False] * len(envs)
     idle = LANES - len(envs)
-    now = np.stack([np.asarray(start) for start in starts + starts[:1] * idle])
+    now = np.stack(starts + starts[:1] * idle)
     noise = np.pad(group.noise, ((0, idle), (0, 0), (0, 0)))
     for t in range(group.steps):
         actions = np.asarray(_act(group.policy, now, noise[:, t]))

@@ -60,7 +60,10 @@ def folder_of(name: str) -> Path:
     try:
         parse_dataset_id(name)
     except (ValueError, TypeError) as error:  # the latter where it has no version
-        mend = "Name it like swimmer/random-v0: letters, digits, _ and -, and -v with a number"
+        mend = (
+            "Name it like swimmer/random-v0: letters, digits, _ and -, each part of two or more, "
+            "and -v with a number at the end"
+        )
         raise DatasetError("dataset", f"{name!r} is no name of Minari's", mend) from error
     return Path(get_dataset_path(name))
 
@@ -96,6 +99,8 @@ def save(
     target = folder_of(name)
     if target.exists() and not overwrite:
         raise OutputError(f"{target}: exists already. Choose another name, or overwrite it")
+    if target.exists() and not (target / "data").is_dir():
+        raise OutputError(f"{target}: is a folder, but no dataset. Choose another name")
     try:
         described: Any = describe(behaviour)
     except DescriptionError:
@@ -107,6 +112,7 @@ def save(
         made.close()
     seen, acted = np.asarray(trajectories.observations), np.asarray(trajectories.actions)
     _namespaces(target.parent, name)
+    replaced = target.with_name(f".{target.name}-replaced-{os.getpid()}")
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
     try:
         storage = MinariStorage.new(
@@ -129,11 +135,16 @@ def save(
         write_hashes(temporary)
         _sync(temporary)
         temporary.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
+        if overwrite and target.exists():
+            target.replace(replaced)
         temporary.replace(target)
+    except OSError as error:
+        raise OutputError(f"{target}: {error.strerror}. Is another process writing it?") from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if replaced.exists() and not target.exists():
+            replaced.replace(target)
+        for left in (temporary, replaced):
+            shutil.rmtree(left, ignore_errors=True)
     return target
 
 
@@ -213,7 +224,10 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _sync(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+    """Flush a folder's entries to disk, and what lies below it."""
+    for path in (folder, *folder.rglob("*")):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gamps import report
-from gamps.experiments.cells import run_cells
+from gamps.experiments.cells import fresh_folder, run_cells
 from gamps.experiments.exploration import BEST, work
 from gamps.experiments.swimmer_setup import Treatment
 from gamps.processes import cores
@@ -65,9 +64,7 @@ def ablation(
       workers: processes, each on a core of its own.
       overwrite: replace an earlier result in the same folder, cells and all.
     """
-    out = report.folder(out, "ablation", overwrite=overwrite)
-    if overwrite:
-        shutil.rmtree(out / "cells", ignore_errors=True)
+    out = fresh_folder(out, "ablation", overwrite=overwrite)
     small = dict(iterations=2, episodes=20) if quick else {}
     variants = dict(list(VARIANTS.items())[:3]) if quick else VARIANTS
     chosen = range(FIRST, FIRST + (1 if quick else seeds))

@@ -7,6 +7,7 @@ that was interrupted, however it was, goes on with the cells that are missing.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,19 @@ from typing import Any
 from gamps import report
 from gamps.errors import OutputError
 from gamps.processes import share_out
+
+
+def fresh_folder(out: Path, name: str, *, overwrite: bool) -> Path:
+    """The run folder; a finished result is replaced with all its cells, if that was asked for.
+
+    Cells without a result are of a run that was interrupted, and are kept in any case.
+    """
+    finished = (out / f"{name}.json").exists()
+    out = report.folder(out, name, overwrite=overwrite)
+    if finished:
+        (out / f"{name}.json").unlink()
+        shutil.rmtree(out / "cells", ignore_errors=True)
+    return out
 
 
 def run_cells(

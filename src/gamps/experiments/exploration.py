@@ -1,21 +1,21 @@
 """The search for each recipe's best setting on Swimmer, under a protocol fixed beforehand.
 
 Twenty-two settings a recipe on the logs of seeds 1000-1003: twelve written down before the first
-run, seven after these were seen, three after those. The three best of each recipe run on seeds 1004-1011 as
-well, and the one with the highest mean final return over all twelve logs is what `gamps reproduce
-swimmer` reports, on seeds 0-19, which nothing was chosen on.
+run, seven after these were seen, three after those. The three best of each recipe run on seeds
+1004-1011 as well, and the one with the highest mean final return over all twelve logs is what
+`gamps reproduce swimmer` reports, on seeds 0-19, which nothing was chosen on.
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gamps import report
-from gamps.experiments.cells import run_cells
+from gamps.errors import SettingError
+from gamps.experiments.cells import fresh_folder, run_cells
 from gamps.experiments.swimmer_setup import Treatment, run
 from gamps.processes import cores
 
@@ -162,9 +162,9 @@ def exploration(
       workers: processes, each on a core of its own.
       overwrite: replace an earlier result in the same folder, cells and all.
     """
-    out = report.folder(out, "exploration", overwrite=overwrite)
-    if overwrite:
-        shutil.rmtree(out / "cells", ignore_errors=True)
+    if FIRST + seeds > SECOND[0]:
+        raise SettingError("seeds", f"{seeds}", f"The second round starts at seed {SECOND[0]}")
+    out = fresh_folder(out, "exploration", overwrite=overwrite)
     small = dict(iterations=2, episodes=20) if quick else {}
     first = tuple(range(FIRST, FIRST + (1 if quick else seeds)))
     second = () if quick else SECOND

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from gamps import report
-from gamps.experiments.cells import run_cells
+from gamps.experiments.cells import fresh_folder, run_cells
 from gamps.experiments.exploration import BEST, work
 from gamps.experiments.swimmer_setup import ITERATIONS, Treatment
 from gamps.experiments.treatments import RECIPES, paired
@@ -58,9 +57,7 @@ def swimmer(
     """
     if quick:
         seeds, iterations, episodes = min(seeds, 2), min(iterations, 3), min(episodes, 40)
-    out = report.folder(out, "swimmer", overwrite=overwrite)
-    if overwrite:
-        shutil.rmtree(out / "cells", ignore_errors=True)
+    out = fresh_folder(out, "swimmer", overwrite=overwrite)
     shared = dict(episodes=episodes, iterations=iterations, std=std)
     # Seeds outside: what there is after half the time is half the seeds of everything.
     cells = {

@@ -67,7 +67,8 @@ class Treatment:
       members: of an ensemble of models.
       clipped: the model sees the action that the actuators let through.
       uniform: share of the fit's weight that all transitions have alike, whatever ω.
-      reward_weighted: ω through the exponential of reward-weighted regression.
+      reward_weighted: ω through the exponential of reward-weighted regression; without `uniform`.
+      learning_rate: of the policy.
     """
 
     baseline: Baseline = "none"
@@ -119,9 +120,9 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
         parts["fit"] = EachMember(fit) if t.members > 1 else fit
         if t.weight_window is not None:
             parts["weight_ratio"] = _ratio(t.weight_window, t.clip)
-        if t.reward_weighted and recipe == "gamps":
+        if recipe == "gamps" and t.reward_weighted:
             parts["weighting"] = RewardWeighted()
-        if t.uniform and recipe == "gamps":
+        elif recipe == "gamps" and t.uniform:
             parts["weighting"] = Mixed(uniform=t.uniform)
     return RECIPES[recipe](log, swimmer.task(), **parts)
 

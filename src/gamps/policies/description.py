@@ -28,6 +28,7 @@ KNOWN: dict[str, type] = {
     "MLP": MLP,
     "Dense": eqx.nn.Linear,
 }
+DTYPES = ("float32", "float64", "int32", "int64", "bool")
 NAMES = {cls: name for name, cls in KNOWN.items()}
 
 
@@ -86,17 +87,19 @@ def _rebuild(content: Any, place: str) -> Any:
     if not isinstance(content, dict):
         raise DescriptionError(place, f"a {type(content).__name__}", mend)
     if "array" in content:
+        if content.get("dtype") not in DTYPES:
+            raise DescriptionError(place, f"dtype {content.get('dtype')!r:.40}", mend)
         try:
-            array = np.asarray(content["array"], dtype=np.dtype(content["dtype"]))
-        except (TypeError, ValueError, KeyError) as error:
+            array = np.asarray(content["array"], dtype=content["dtype"])
+        except (TypeError, ValueError, OverflowError) as error:
             raise DescriptionError(place, f"no array: {error}", mend) from error
-        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             raise DescriptionError(place, "not finite numbers", mend)
         kind = jnp.result_type(float) if array.dtype.kind == "f" else array.dtype
         return jnp.asarray(array, dtype=kind)
-    if "tuple" in content:
+    if isinstance(content.get("tuple"), list):
         return tuple(_rebuild(v, f"{place}[{i}]") for i, v in enumerate(content["tuple"]))
-    cls = KNOWN.get(content.get("class", ""))
+    cls = KNOWN.get(str(content.get("class")))
     if cls is None:
         raise DescriptionError(place, f"class {content.get('class')!r}", f"Known: {sorted(KNOWN)}")
     given = content.get("fields", {})
