@@ -16,8 +16,9 @@ import numpy as np
 from gamps import report
 from gamps.errors import SettingError
 from gamps.experiments.cells import fresh_folder, run_cells
-from gamps.experiments.swimmer_setup import Treatment, run
+from gamps.experiments.swimmer_setup import BASELINES, Treatment, ratio_of, run
 from gamps.processes import cores
+from gamps.weights import Mixed
 
 FIRST, SECOND = 1000, tuple(range(1004, 1012))
 FINALISTS = 3
@@ -131,6 +132,21 @@ TRIALS: dict[str, tuple[Treatment, ...]] = {
 # What the protocol chose; `gamps reproduce exploration` says so again.
 CHOSEN = {"gamps": 14, "ml": 12, "pgt": 12, "reinforce": 9}
 BEST = {recipe: TRIALS[recipe][trial] for recipe, trial in CHOSEN.items()}
+
+
+def stabilised(recipe: str, *, continuous: bool) -> dict[str, Any]:
+    """What was chosen for a recipe as parts for another problem, without Swimmer's model and rates.
+
+    A regression on products of observations means nothing for cells of a grid: where states are not
+    continuous, the minimum-variance number a step takes its place.
+    """
+    chosen = BEST[recipe]
+    baseline = chosen.baseline
+    if baseline == "regression" and not continuous:
+        baseline = "minimum_variance"
+    parts = {"baseline": BASELINES[baseline], "ratio": ratio_of(chosen.window, chosen.clip)}
+    mixed = recipe == "gamps" and chosen.uniform
+    return parts | ({"weighting": Mixed(uniform=chosen.uniform)} if mixed else {})
 
 
 def work(arguments: dict[str, Any]) -> dict[str, Any]:

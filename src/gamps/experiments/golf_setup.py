@@ -15,7 +15,8 @@ from jaxtyping import Array, Float, Key
 from gamps import search
 from gamps.envs import Minigolf, collect
 from gamps.envs.minigolf import HORIZON
-from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName, parts_of, seed_keys
+from gamps.experiments.exploration import stabilised
+from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName, baseline_of, seed_keys
 from gamps.policies import LinearGaussian
 from gamps.search import Search, State
 from gamps.trajectories import Trajectories
@@ -29,7 +30,6 @@ TREATMENTS: dict[Treatment, tuple[BaselineName, float]] = {
     "none": ("none", 0.0),
     "per_time": ("per_time", 0.0),
     "per_time_ess": ("per_time", 2.0),
-    "stabilised": ("stabilised", 0.0),
 }
 USES = ("log", "search", "evaluation", "best")
 
@@ -57,14 +57,17 @@ def recipe_on(
     # A block holds the 180 or so real steps of a log; with a larger one, seeds roll out padding.
     imagined = Imagined(rollouts=10, horizon=20, antithetic=False, block=2400)
     values = {} if name in MODEL_FREE else {"values": imagined}
-    baseline, least_ess = TREATMENTS[treatment]
+    if treatment == "stabilised":
+        parts = stabilised(name, continuous=True)
+    else:
+        baseline, least_ess = TREATMENTS[treatment]
+        parts = {"baseline": baseline_of(name, baseline), "least_ess": least_ess}
     return RECIPES[name](
         log,
         env.task(),
-        least_ess=least_ess,
         learning_rate=learning_rate,
         optimiser=ADAM,
-        **parts_of(name, baseline),
+        **parts,
         **values,
     )
 

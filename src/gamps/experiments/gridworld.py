@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from gamps import report
 from gamps.envs.two_areas import two_areas
+from gamps.experiments.exploration import stabilised
 from gamps.experiments.setup import (
     FitName,
     LayoutName,
@@ -22,9 +23,18 @@ from gamps.experiments.treatments import (
     MODEL_FREE,
     RECIPES,
     BaselineName,
-    parts_of,
+    baseline_of,
     seed_keys,
 )
+
+TreatmentName = BaselineName | Literal["stabilised"]
+
+
+def parts_of(recipe: str, treatment: TreatmentName) -> dict[str, Any]:
+    """The parts of a treatment."""
+    if treatment == "stabilised":
+        return stabilised(recipe, continuous=False)
+    return {"baseline": baseline_of(recipe, treatment)}
 
 
 def gridworld(
@@ -33,7 +43,7 @@ def gridworld(
     out: Path = Path("runs/gridworld"),
     quick: bool = False,
     layout: LayoutName = "B",
-    baselines: tuple[BaselineName, ...] = ("none", "per_time", "state_value"),
+    baselines: tuple[TreatmentName, ...] = ("none", "per_time", "state_value"),
     trajectories: tuple[int, ...] = (10, 25, 50, 100, 250, 1000),
     iterations: int = 100,
     fit: FitName = "closed",

@@ -93,7 +93,8 @@ class Treatment:
         return {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
 
 
-def _ratio(window: int, clip: float) -> Chain:
+def ratio_of(window: int, clip: float) -> Chain:
+    """What is done to log ρ; 0 stands for all steps, and for no largest ratio."""
     parts: list[Any] = [Window(window)] if window else []
     return Chain((*parts, Clip(clip)) if clip else tuple(parts))
 
@@ -107,7 +108,7 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
     t = treatment
     parts: dict[str, Any] = {
         "baseline": BASELINES[t.baseline],
-        "ratio": _ratio(t.window, t.clip),
+        "ratio": ratio_of(t.window, t.clip),
         "least_ess": t.least_ess,
         "learning_rate": t.learning_rate,
     }
@@ -119,7 +120,7 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
         parts["values"] = Imagined(rollouts=t.rollouts, horizon=t.horizon, tail=tail)
         parts["fit"] = EachMember(fit) if t.members > 1 else fit
         if t.weight_window is not None:
-            parts["weight_ratio"] = _ratio(t.weight_window, t.clip)
+            parts["weight_ratio"] = ratio_of(t.weight_window, t.clip)
         if recipe == "gamps" and t.reward_weighted:
             parts["weighting"] = RewardWeighted()
         elif recipe == "gamps" and t.uniform:

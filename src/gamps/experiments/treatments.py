@@ -11,11 +11,9 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gamps import recipes
-from gamps.importance import Chain, Clip, Window
 from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue
-from gamps.weights import Mixed
 
-BaselineName = Literal["none", "per_time", "minimum_variance", "state_value", "stabilised"]
+BaselineName = Literal["none", "per_time", "minimum_variance", "state_value"]
 
 RECIPES = {
     "gamps": recipes.gamps,
@@ -37,20 +35,10 @@ def seed_keys(seeds: int) -> Key[Array, "seeds"]:
     return jax.vmap(jax.random.key)(jnp.arange(seeds))
 
 
-def parts_of(recipe: str, name: BaselineName) -> dict[str, Any]:
-    """The parts of a treatment; without a model, minimum variance stands in for V(s).
-
-    "stabilised" is what Swimmer's exploration chose, without what belongs to its model alone:
-    ratios of the last ten steps, clipped at five, and half of the fit's weight for all alike;
-    the recipes without a model take all ratios, clipped.
-    """
-    if name != "stabilised":
-        swap = name == "state_value" and recipe in MODEL_FREE
-        return {"baseline": BASELINES["minimum_variance" if swap else name]}
-    if recipe in MODEL_FREE:
-        return {"baseline": MinimumVariance(), "ratio": Clip(5.0)}
-    parts = {"baseline": StateValue(), "ratio": Chain((Window(10), Clip(5.0)))}
-    return parts | ({"weighting": Mixed(uniform=0.5)} if recipe == "gamps" else {})
+def baseline_of(recipe: str, name: BaselineName) -> Any:
+    """The baseline of a treatment; without a model, minimum variance stands in for V(s)."""
+    swap = name == "state_value" and recipe in MODEL_FREE
+    return BASELINES["minimum_variance" if swap else name]
 
 
 def paired(finals: dict[str, np.ndarray]) -> dict[str, Any]:
