@@ -247,7 +247,7 @@ def test_a_constant_column_keeps_its_unit(value):
 
 
 def linear_log(n=60, steps=20, spoiled=False):
-    """s' = s + .5 a - .3 s + .1 z; if spoiled, the second half of it moves the other way."""
+    """s' = s + .5 a - .3 s + .1 z; if spoiled, actions work the other way in its second half."""
     rng = np.random.default_rng(0)
     episodes = []
     for i in range(n):
@@ -255,13 +255,13 @@ def linear_log(n=60, steps=20, spoiled=False):
         s, seen, actions = rng.normal(size=1), [], rng.normal(size=(steps, 1))
         seen.append(s)
         for a in actions:
-            s = s + turn * (0.5 * a - 0.3 * s) + 0.1 * rng.normal(size=1)
+            s = s + turn * 0.5 * a - 0.3 * s + 0.1 * rng.normal(size=1)
             seen.append(s)
         episodes.append(Episode(np.stack(seen), actions, np.zeros(steps), np.zeros(steps)))
     return from_episodes(episodes)
 
 
-MINIBATCHES = Minibatches(epochs=60, size=100, learning_rate=0.01, patience=10)
+MINIBATCHES = Minibatches(epochs=100, size=100, learning_rate=0.01, patience=20)
 
 
 def test_minibatches_find_the_weighted_maximum():
