@@ -54,7 +54,7 @@ def written(tmp_path_factory, swimmer_log):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", str(root))
         return datasets.save(
-            NAME, swimmer_log, swimmer.policy(), env=swimmer.ID, discount=swimmer.DISCOUNT
+            NAME, swimmer_log, swimmer.policy(), env=swimmer.ID, steps=30, discount=swimmer.DISCOUNT
         )
 
 
@@ -63,7 +63,7 @@ def test_a_swimmer_log_comes_back_bit_equal(written, swimmer_log, monkeypatch):
     loaded = datasets.load(NAME)
     assert equal(loaded.trajectories, swimmer_log)
     assert loaded.discount == swimmer.DISCOUNT
-    assert loaded.env_spec.id == swimmer.ID
+    assert (loaded.env_spec.id, loaded.env_spec.max_episode_steps) == (swimmer.ID, 30)
     assert equal(loaded.behaviour, swimmer.policy())
     again = log_probs(loaded.behaviour, loaded.trajectories)
     np.testing.assert_allclose(again, swimmer_log.behaviour_log_prob, atol=1e-5, rtol=0)

@@ -67,7 +67,9 @@ def collect(
             workers=workers,
             advance=advance,
         )
-    folder = datasets.save(dataset, log, behaviour, env=env, discount=discount, overwrite=overwrite)
+    folder = datasets.save(
+        dataset, log, behaviour, env=env, steps=steps, discount=discount, overwrite=overwrite
+    )
     returns, lengths = np.asarray(log.rewards.sum(axis=1)), np.asarray(log.lengths)
     table = report.rich_table(f"{dataset}: {env}", ["", "mean", "std", "least", "most"])
     for name, values in (("return", returns), ("steps", lengths)):

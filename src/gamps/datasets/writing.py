@@ -74,6 +74,7 @@ def save(
     behaviour: Policy,
     *,
     env: Make | None = None,
+    steps: int | None = None,
     discount: float | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -84,6 +85,7 @@ def save(
       trajectories: the log.
       behaviour: the policy that made it.
       env: its environment, kept in the metadata for whoever wants to evaluate.
+      steps: where its episodes were cut off, if not where the environment does.
       discount: γ that the log was made for.
       overwrite: replace a dataset of that name.
 
@@ -107,7 +109,7 @@ def save(
         described = None  # a class of the user's own; the densities are in the log all the same
     env_spec = None
     if env is not None:
-        made = make_env(env, trajectories.n_steps)
+        made = make_env(env, steps)
         env_spec = made.spec
         made.close()
     seen, acted = np.asarray(trajectories.observations), np.asarray(trajectories.actions)
