@@ -21,6 +21,7 @@ IMPORTANCE = "tests/test_importance.py"
 IMAGINED = "tests/test_imagined.py"
 BLOCKS = f"{IMAGINED}::test_blocks_and_padding_change_nothing[blocks-4]"
 LINEAR = f"{IMAGINED}::test_q_and_v_of_a_linear_system[blocks-2000]"
+DAMAGED = "tests/test_datasets.py::test_damage_is_named"
 RECTIFIED = "tests/test_battery.py::TestPart::test_draws_follow_the_density"
 
 # name: (file, the line as it is, the line with the fault, the test that catches it)
@@ -154,12 +155,12 @@ FAULTS = {
         "features.T @ features", PARTS,
     ),
     "densities not compared on loading": (
-        "datasets/reading.py", "_check_densities(trajectories, behaviour)", "pass",
-        "tests/test_datasets.py",
+        "datasets/reading.py", "        _check_densities(trajectories, behaviour)", "        pass",
+        f"{DAMAGED}[one clipped action]",
     ),
     "alignment of infos not checked": (
         "datasets/reading.py", "if not np.isnan(log_prob[0]):", "if False:",
-        "tests/test_datasets.py",
+        f"{DAMAGED}[infos aligned with actions]",
     ),
     "density of the clipped action": (
         "policies/gaussian.py", "norm.logpdf(action,", "norm.logpdf(jnp.clip(action, -1, 1),",

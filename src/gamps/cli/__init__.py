@@ -16,9 +16,10 @@ from gamps.errors import GampsError
 
 DESCRIPTION = """Batch policy search with gradient-aware models.
 
-Start with a reproduction of the paper's gridworld table, in seconds:
+Start with a reproduction of the paper's gridworld table, in seconds, or log a policy of your own:
 
     gamps reproduce table1 --quick
+    gamps collect Swimmer-v5 --steps 200 --dataset swimmer/random-v0
 """
 
 REPRODUCE = """The paper's tables and figures, one command each.

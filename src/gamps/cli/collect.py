@@ -18,7 +18,7 @@ from gamps.processes import cores
 
 
 def collect(
-    env: Annotated[str, tyro.conf.Positional],
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")],
     /,
     *,
     dataset: str,
