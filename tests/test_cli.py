@@ -100,8 +100,8 @@ def test_minigolf(tmp_path, capsys):
 
 
 def test_swimmer(tmp_path, capsys):
-    """Real MuJoCo, two processes; a cell that is kept is not run again."""
-    options = ["--seeds", "1", "--iterations", "1", "--workers", "2"]
+    """Real MuJoCo; a cell that is kept is not run again."""
+    options = ["--seeds", "1", "--iterations", "1", "--workers", "1"]
     content = reproduce("swimmer", tmp_path / "s", *options)
     for treatment in ("literal", "stabilised"):
         found = content["results"][treatment]

@@ -174,7 +174,7 @@ def exploration(
     Args:
       seeds: logs of the first round.
       out: folder for exploration.json, exploration.png and the cells.
-      quick: one seed, 2 iterations, 20 episodes, the first two settings of each recipe.
+      quick: one seed, 2 iterations, 20 episodes, the first setting of each recipe.
       workers: processes, each on a core of its own.
       overwrite: replace an earlier result in the same folder, cells and all.
     """
@@ -200,7 +200,7 @@ def exploration(
         return [found[_name(recipe, trial, seed)]["final"] for seed in seeds]
 
     found: dict[str, Any] = {}
-    trials = {r: list(range(2 if quick else len(all_))) for r, all_ in TRIALS.items()}
+    trials = {r: list(range(1 if quick else len(all_))) for r, all_ in TRIALS.items()}
     run_on(trials, first)
     finalists = {}
     for recipe, all_ in trials.items():
