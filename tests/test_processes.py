@@ -85,7 +85,7 @@ def test_kill_nine_loses_nothing_that_was_finished(tmp_path):
     command = [sys.executable, str(script), str(Path(__file__).parent), str(folder), str(tmp_path)]
     parent = subprocess.Popen(command)
     deadline = time.monotonic() + 120
-    while len(list(folder.glob("*.json"))) < 2 and time.monotonic() < deadline:
+    while len(list(folder.glob("c*.json"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
