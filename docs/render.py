@@ -249,6 +249,7 @@ def page() -> str:
         "FIRST_ABLATION": str(load("ablation")["settings"]["seeds"][0]),
         "LAST_ABLATION": str(load("ablation")["settings"]["seeds"][-1]),
         "N_ABLATION": str(len(load("ablation")["settings"]["seeds"])),
+        "CHOSEN_ABLATION": spread(load("ablation")["results"]["as chosen"]["final"], 1),
         "TRUTH": spread(load("swimmer-truth")["final"], 1),
         "ROLLOUTS": rollouts(),
         "NOISE": noise(),

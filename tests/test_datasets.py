@@ -601,6 +601,15 @@ def test_collect_at_the_command_line(tmp_path, monkeypatch, capsys):
     assert isinstance(datasets.load("two/areas-v0").behaviour, Boltzmann)
 
 
+def test_what_cannot_be_sent_to_a_process_is_named():
+    def local():
+        return gymnasium.make(swimmer.ID)
+
+    for make in (local, lambda: gymnasium.make(swimmer.ID)):
+        with pytest.raises(SettingError, match="cannot be sent"):
+            datasets.collect(make, swimmer.policy(), jax.random.key(0), n=17, steps=2, workers=2)
+
+
 def test_bad_settings_are_named():
     with pytest.raises(SettingError, match="at least one"):
         datasets.collect(swimmer.ID, swimmer.policy(), jax.random.key(0), n=0)

@@ -261,7 +261,7 @@ def _check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
             finding = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
             raise DatasetError("actions", finding, "Number them from 0", index=place)
     found = np.asarray(trajectories.behaviour_log_prob)
-    # Not <=, so that a NaN counts as a difference.
+    # Negated, so that a NaN counts as a difference.
     wrong = ~(np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected)))
     places = np.argwhere(wrong & np.asarray(trajectories.mask))
     if places.size:

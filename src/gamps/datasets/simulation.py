@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from gamps.errors import SettingError
+from gamps.errors import GampsError, SettingError
 from gamps.policies import Policy
 from gamps.processes import share_out
 
@@ -87,8 +87,8 @@ def simulate(groups: list[_Group], *, workers: int = 1) -> Iterator[tuple[int, l
     """Each group's number and its episodes, as they are finished."""
     try:
         yield from share_out(_run, groups, workers=workers)
-    except (AttributeError, TypeError) as error:
-        if "pickle" not in str(error):
+    except Exception as error:  # its type depends on what cannot be sent
+        if isinstance(error, GampsError) or "pickle" not in str(error):
             raise
         raise SettingError(
             "workers",

@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 from gamps import search
 from gamps.datasets import collect
 from gamps.envs import swimmer
-from gamps.experiments.treatments import MODEL_FREE, RECIPES
+from gamps.experiments import treatments
+from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName
 from gamps.fitting import EachMember, Minibatches
 from gamps.importance import Chain, Clip, Window
 from gamps.models import Ensemble, MLPGaussian
@@ -27,24 +28,14 @@ from gamps.trajectories import Trajectories
 from gamps.values import (
     FittedQ,
     Imagined,
-    MinimumVariance,
-    NoBaseline,
     PerDecisionReturn,
-    PerTime,
     Regression,
-    StateValue,
 )
 from gamps.values.baselines import quadratic
 from gamps.weights import Mixed, RewardWeighted
 
-Baseline = Literal["none", "per_time", "minimum_variance", "regression", "state_value"]
-BASELINES = {
-    "none": NoBaseline(),
-    "per_time": PerTime(),
-    "minimum_variance": MinimumVariance(),
-    "regression": Regression(),
-    "state_value": StateValue(),
-}
+Baseline = BaselineName | Literal["regression"]
+BASELINES: dict[str, Any] = treatments.BASELINES | {"regression": Regression()}
 ITERATIONS, LEARNING_RATE = 20, 0.008
 USES = ("log", "model", "search", "curve", "final")
 
@@ -63,7 +54,6 @@ class Treatment:
       horizon: imagined steps; of logged returns, 0 counts all that follow.
       tail: add a fitted Q̂ where the horizon cuts off.
       model_rate: learning rate of the model.
-      epochs: of the model's fit, at most.
       members: of an ensemble of models.
       clipped: the model sees the action that the actuators let through.
       uniform: share of the fit's weight that all transitions have alike, whatever ω.
@@ -80,7 +70,6 @@ class Treatment:
     horizon: int = 25
     tail: bool = False
     model_rate: float = 2e-4
-    epochs: int = 300
     members: int = 1
     clipped: bool = False
     reward_weighted: bool = False
@@ -115,7 +104,7 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
     if recipe == "pgt":
         parts["values"] = PerDecisionReturn(t.horizon or None)
     if recipe not in MODEL_FREE:
-        fit: Any = Minibatches(epochs=t.epochs, learning_rate=t.model_rate)
+        fit: Any = Minibatches(learning_rate=t.model_rate)
         tail = FittedQ(_pair, samples=2, sweeps=200, ridge=1e-4) if t.tail else None
         parts["values"] = Imagined(rollouts=t.rollouts, horizon=t.horizon, tail=tail)
         parts["fit"] = EachMember(fit) if t.members > 1 else fit
