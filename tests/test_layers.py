@@ -12,7 +12,7 @@ LAYERS = [
     {"importance"},
     {"weights", "fitting", "values", "gradients"},
     {"search"},
-    {"recipes", "theory", "evaluation", "checkpoints", "datasets"},
+    {"recipes", "learning", "theory", "evaluation", "checkpoints", "datasets"},
     {"report", "experiments", "bench", "cli"},
 ]
 WITHIN = {0, 1, 5, 6}  # layers whose modules may import one another

@@ -9,6 +9,7 @@ import pytest
 import truth
 from gamps.errors import SettingError
 from gamps.importance import Ratios, log_rho
+from gamps.models import products
 from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs, score_norms
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
@@ -21,7 +22,6 @@ from gamps.values import (
     StateValue,
     Values,
 )
-from gamps.values.baselines import quadratic
 from gamps.weights import GradientAware, Mixed, Ones, RewardWeighted
 
 KEY = jax.random.key(3)
@@ -220,7 +220,7 @@ def test_what_a_regression_leaves_is_orthogonal_to_its_features():
     values = Values(ratios.discounted_rho * jnp.asarray(rng.normal(size=log.mask.shape)))
     baseline = Regression(ridge=0.0)(LINEAR, log, ratios, values)
     left = np.asarray(values.weighted_q_values - baseline)[np.asarray(log.mask)]
-    features = np.asarray(jax.vmap(quadratic)(np.asarray(log.states)[np.asarray(log.mask)]))
+    features = np.asarray(jax.vmap(products)(np.asarray(log.states)[np.asarray(log.mask)]))
     assert features.shape[1] == 6
     np.testing.assert_allclose(features.T @ left, 0, atol=1e-9)
     assert np.abs(left).max() > 0.1

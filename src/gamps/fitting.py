@@ -138,6 +138,7 @@ class Minibatches(eqx.Module):
       size: transitions in a minibatch.
       learning_rate: of Adam; traced, so it can be swept.
       patience: stop after so many passes without a new lowest training loss.
+      decay: let the learning rate fall to zero over the epochs, by half a cosine.
       start: the model that every fit starts from; None continues from the last one.
     """
 
@@ -145,6 +146,7 @@ class Minibatches(eqx.Module):
     size: int = eqx.field(default=500, static=True)
     learning_rate: Float[Array, "*seeds"] | float = number(1e-3)
     patience: int = eqx.field(default=5, static=True)
+    decay: bool = eqx.field(default=False, static=True)
     start: Model | None = None
 
     def __check_init__(self) -> None:
@@ -178,21 +180,24 @@ class Minibatches(eqx.Module):
             log_prob = jax.vmap(eqx.combine(parameters, static).log_prob)(*transition)
             return -jnp.mean(jnp.where(weights > 0, weights * log_prob, 0.0)) / share
 
-        def descend(carry: Any, chosen: Any) -> tuple[Any, Array]:
+        def descend(carry: Any, chosen: Any, rate: Array) -> tuple[Any, Array]:
             parameters, moments = carry
             loss, gradient = jax.value_and_grad(loss_of)(parameters, chosen)
             updates, moments = adam.update(gradient, moments, parameters)
             parameters = jax.tree.map(
-                lambda p, u: p - jnp.asarray(self.learning_rate, p.dtype) * u, parameters, updates
+                lambda p, u: p - rate.astype(p.dtype) * u, parameters, updates
             )
             return (parameters, moments), loss
 
         def epoch(carry: Any) -> Any:
             learned, lowest, last, stale, done = carry
             rows = jax.random.randint(jax.random.fold_in(key, done), (count, size), 0, mask.size)
+            rate = jnp.asarray(self.learning_rate)
+            if self.decay:
+                rate = rate * (1 + jnp.cos(jnp.pi * done / self.epochs)) / 2
 
             def batch(learned: Any, rows: Array) -> tuple[Any, Array]:
-                return descend(learned, jax.tree.map(lambda x: x[rows], transitions))
+                return descend(learned, jax.tree.map(lambda x: x[rows], transitions), rate)
 
             new, losses = jax.lax.scan(batch, learned, rows)
             loss = jnp.mean(losses)
@@ -250,7 +255,8 @@ class EachMember(eqx.Module):
             return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
 
         arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
-        fitted = Ensemble(eqx.combine(arrays, static), model.size)
+        fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
+        fitted = fitted.calibrated(trajectories)
         return fitted, negative_log_likelihood(fitted, trajectories, weights)
 
 

@@ -1,13 +1,135 @@
-"""The off-policy policy gradient on logged trajectories (eq. gradient_estimate)."""
+"""The policy gradient: at which states and actions it is taken, and the sum over them.
+
+A `pairs` part is a callable `(key, policy, model, task, trajectories, ratios) -> Pairs`. Values and
+baseline are then computed at the pairs, whichever they are.
+"""
 
 from __future__ import annotations
 
-import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.errors import SettingError
+from gamps.importance import Ratios
+from gamps.models import Model
 from gamps.policies import Policy, log_probs
-from gamps.trajectories import Trajectories
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories, flat
+
+
+class Pairs(NamedTuple):
+    """States and actions to take the gradient at, in the shape of a log, and their ratios."""
+
+    trajectories: Trajectories
+    ratios: Ratios
+
+
+class Logged(eqx.Module):
+    """The logged pairs with the ratios of their trajectories (eq. gradient_estimate)."""
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Pairs:
+        """The log as it is."""
+        del key, policy, model, task
+        return Pairs(trajectories, ratios)
+
+
+class AllActions(eqx.Module):
+    """Fresh actions of the current policy at logged states: no action needs a ratio.
+
+    The states are those of the log, or where a few imagined steps of the current policy lead from
+    them; that the log's states are not quite the policy's is what this gradient neglects, where
+    the ratios of whole trajectories would leave it two or three effective ones.
+
+    Attributes:
+      states: so many logged steps, drawn anew each iteration.
+      actions: fresh ones at each, half of them mirrored around the middle one.
+      roll: the states are moved 0 to so many imagined steps on, each number equally likely.
+    """
+
+    states: int = eqx.field(default=500, static=True)
+    actions: int = eqx.field(default=8, static=True)
+    roll: int = eqx.field(default=0, static=True)
+
+    def __check_init__(self) -> None:
+        if self.states < 1 or self.roll < 0:
+            raise SettingError("states", f"{self.states}, roll {self.roll}", "Draw at least one")
+        if self.actions < 2 or self.actions % 2:
+            raise SettingError("actions", f"{self.actions}", "Draw an even number, mirrored pairs")
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Pairs:
+        """One row a state, one column an action; ratios of one."""
+        key_state, key_roll, key_action = jax.random.split(key, 3)
+        mask = flat(trajectories.mask)
+        dtype = ratios.discounted_rho.dtype
+        share = mask / jnp.sum(mask)
+        rows = jax.random.choice(key_state, len(mask), (self.states,), p=share)
+        states = flat(trajectories.states)[rows]
+        if self.roll:
+            states = _rolled(key_roll, policy, model, task, states, self.roll)
+        half = jax.random.normal(
+            key_action, (self.states, self.actions // 2, policy.noise_size), dtype
+        )
+        noise = jnp.concatenate([half, -half], axis=1)
+        actions = jax.vmap(jax.vmap(policy.act, (None, 0)))(states, noise)
+        shape = (self.states, self.actions)
+        log_prob = jax.vmap(jax.vmap(policy.log_prob, (None, 0)))(states, actions)
+        fresh = Trajectories(
+            observations=jnp.repeat(states[:, None], self.actions + 1, axis=1),
+            actions=actions,
+            rewards=jnp.zeros(shape, dtype),
+            behaviour_log_prob=log_prob,
+            mask=jnp.ones(shape, bool),
+            terminated=jnp.zeros(self.states, bool),
+        )
+        none = jnp.zeros((), dtype)
+        return Pairs(fresh, Ratios(jnp.zeros(shape, dtype), jnp.ones(shape, dtype), none))
+
+
+def _rolled(
+    key: Key[Array, ""], policy: Policy, model: Model, task: Task, states: Any, steps: int
+) -> Any:
+    """States some imagined steps on; one whose trajectory ends stays where it last was."""
+    key_count, key_noise = jax.random.split(key)
+    counts = jax.random.randint(key_count, (len(states),), 0, steps + 1)
+
+    def one(state: Any, key: Array) -> tuple[Any, Array]:
+        key_action, key_step = jax.random.split(key)
+        action = policy.sample(key_action, state)
+        following = model.sample(key_step, state, action).astype(state.dtype)
+        return following, task.terminal(state, action, following)
+
+    def step(carry: Any, i: Array) -> tuple[Any, None]:
+        states, alive = carry
+        keys = jax.random.split(jax.random.fold_in(key_noise, i), len(counts))
+        following, ends = jax.vmap(one)(states, keys)
+        moves = alive & ~ends & (i < counts)
+        wide = moves.reshape(-1, *(1,) * (states.ndim - 1))
+        return (jnp.where(wide, following, states), alive & ~ends), None
+
+    states = states.astype(jnp.result_type(states, float))
+    start = (states, jnp.ones(len(counts), bool))
+    (states, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
+    return states
 
 
 def off_policy(
@@ -19,7 +141,7 @@ def off_policy(
 
     Args:
       policy: where the gradient is taken.
-      trajectories: the logged states and actions.
+      trajectories: the states and actions.
       weighted_advantages: `[N, T]`, γ^t ρ_{0:t} (Q - b) up to a common scale.
 
     Returns:

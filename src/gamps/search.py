@@ -57,6 +57,11 @@ class Info(NamedTuple):
     weights_ess: Float[Array, ""]
 
 
+def _as_it_is(policy: Policy, iteration: Array) -> Policy:
+    del iteration
+    return policy
+
+
 def _identity(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
     return log_rho
 
@@ -71,11 +76,17 @@ class Search(eqx.Module):
       fit: `fitting` part, p̂.
       values: `values` part, Q.
       baseline: `values` part, b.
+      pairs: `gradients` part, where the gradient is taken; the logged pairs by default.
       learning_rate: of the policy; traced, so it can be swept without compiling again.
       ratio: transforms log ρ, for example `importance.Window(10)`.
       weight_ratio: the same for ω alone; None transforms it like the rest.
       least_ess: a trust region: once fewer trajectories than this effectively carry the estimate
         (`Info.ess`), the policy moves no further. Traced; 0 never stops, as the paper.
+      largest_kl: a trust region for the step: it is shortened where the new policy would lie
+        further than this from the old, by the mean KL divergence at the pairs; None asks nothing.
+      units: a step of one in each parameter, as a tree like the policy's gradient: what
+        `policies.natural_units` gives makes one learning rate serve any features. None is all one.
+      explore: changes the policy before an iteration, by its number: `policies.Annealed`.
       optimiser: an optax transformation without its learning rate.
     """
 
@@ -89,6 +100,10 @@ class Search(eqx.Module):
     ratio: Part = _identity
     weight_ratio: Part | None = None
     least_ess: Float[Array, "*seeds"] | float = number(0.0)
+    pairs: Part = gradients.Logged()
+    largest_kl: Float[Array, "*seeds"] | float | None = None
+    units: Any = None
+    explore: Part = _as_it_is
     optimiser: optax.GradientTransformation = ADAM
 
     def init(self, policy: Policy, model: Any = None) -> State:
@@ -99,7 +114,7 @@ class Search(eqx.Module):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
         key_fit, key_values = jax.random.split(key)
-        log, policy = self.trajectories, state.policy
+        log, policy = self.trajectories, self.explore(state.policy, state.iteration)
 
         cumulative = importance.log_rho(policy, log)
         log_rho = self.ratio(cumulative)
@@ -110,21 +125,28 @@ class Search(eqx.Module):
             fit_ratios = importance.Ratios.of(fit_log_rho, log.mask, self.task.discount)
         weights = self.weighting(policy, log, fit_ratios)
         model, loss = self.fit(key_fit, state.model, log, weights)
-        values = self.values(key_values, policy, model, self.task, log, ratios)
-        baseline = self.baseline(policy, log, ratios, values)
-        gradient = gradients.off_policy(policy, log, values.weighted_q_values - baseline)
+        key_pairs = jax.random.fold_in(key, 2)
+        at, at_ratios = self.pairs(key_pairs, policy, model, self.task, log, ratios)
+        values = self.values(key_values, policy, model, self.task, at, at_ratios)
+        baseline = self.baseline(policy, at, at_ratios, values)
+        gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
 
-        norm, ascent = _scaled(gradient, ratios.log_scale)
+        norm, ascent = _scaled(gradient, at_ratios.log_scale)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
         whole = importance.whole_episode(log_rho, log.mask)
         ess = importance.effective_sample_size(whole)
         rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
         change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
-        policy = eqx.apply_updates(policy, change)
+        if self.units is not None:
+            change = jax.tree.map(lambda c, unit: c * unit.astype(c.dtype), change, self.units)
+        if self.largest_kl is None:
+            policy = eqx.apply_updates(policy, change)
+        else:
+            policy = _within(policy, change, at, self.largest_kl)
         info = Info(
             gradient_norm=norm,
-            log_scale=ratios.log_scale,
+            log_scale=at_ratios.log_scale,
             model_loss=loss,
             ess=ess,
             pareto_k=importance.pareto_k(whole),
@@ -142,6 +164,20 @@ def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array,
     length = optax.tree.norm(direction)
     log_size = jnp.minimum(log_scale + jnp.log(unit), LARGEST_LOG_NORM)
     return unit * length, jax.tree.map(lambda g: g * jnp.exp(log_size), direction)
+
+
+def _within(
+    policy: Policy, change: Policy, at: Trajectories, largest: Float[Array, ""] | float
+) -> Policy:
+    """The policy after the change, or after as much of it as the divergence allows."""
+    new: Policy = eqx.apply_updates(policy, change)
+    each = jax.vmap(lambda s: policy.divergence(new, s))(at.states[:, 0])
+    mean = jnp.mean(each)
+    # For small steps the divergence grows with the square of their length.
+    share = jnp.where(mean > largest, jnp.sqrt(largest / jnp.where(mean > 0, mean, 1.0)), 1.0)
+    shorter = jax.tree.map(lambda u: share.astype(u.dtype) * u, change)
+    shortened: Policy = eqx.apply_updates(policy, shorter)
+    return shortened
 
 
 def _advance(

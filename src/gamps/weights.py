@@ -12,7 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from gamps.errors import SettingError
 from gamps.importance import Ratios
@@ -91,6 +91,44 @@ class Mixed(eqx.Module):
         scale = jnp.sum(mask) / jnp.maximum(jnp.sum(omega), jnp.finfo(omega.dtype).tiny)
         uniform = jnp.asarray(self.uniform, omega.dtype)
         return jnp.where(mask, uniform + (1 - uniform) * scale * omega, 0.0)
+
+
+class Tempered(eqx.Module):
+    """ω^β, of mean one: likelihood at β = 0, gradient-aware at β = 1.
+
+    Attributes:
+      base: ω.
+      exponent: β in [0, 1]; traced.
+    """
+
+    base: Callable[..., Float[Array, "N T"]] = GradientAware()
+    exponent: Float[Array, "*seeds"] | float = eqx.field(default=0.5, converter=_share)
+
+    def __call__(
+        self,
+        policy: Policy,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Float[Array, "N T"]:
+        """`[N, T]`, zero where padded."""
+        mask = trajectories.mask
+        omega = jnp.where(mask, self.base(policy, trajectories, ratios), 0.0)
+        return tempered(omega, mask, jnp.asarray(self.exponent, omega.dtype))
+
+
+def tempered(
+    omega: Float[Array, "N T"], mask: Bool[Array, "N T"], exponent: Float[Array, ""] | float
+) -> Float[Array, "N T"]:
+    """ω to a power, of mean one over real steps.
+
+    By logarithms with the largest taken out; a weight of zero stays zero unless the power is zero.
+    """
+    log = jnp.where(mask & (omega > 0), jnp.log(jnp.where(omega > 0, omega, 1.0)), -jnp.inf)
+    log = log - jnp.max(log)
+    power = jnp.where(exponent == 0, 1.0, jnp.exp(exponent * log))
+    power = jnp.where(mask, power, 0.0)
+    total = jnp.maximum(jnp.sum(power), jnp.finfo(omega.dtype).tiny)
+    return power * (jnp.sum(mask) / total)
 
 
 class RewardWeighted(eqx.Module):

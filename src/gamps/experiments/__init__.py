@@ -1,6 +1,7 @@
 """The paper's tables and figures, one short file each, and the commands that make them."""
 
 from gamps.experiments.ablation import ablation
+from gamps.experiments.awareness import awareness
 from gamps.experiments.bounds import bounds
 from gamps.experiments.exploration import exploration
 from gamps.experiments.gridworld import gridworld
@@ -12,6 +13,7 @@ from gamps.experiments.weights import weights
 
 __all__ = [
     "ablation",
+    "awareness",
     "bounds",
     "exploration",
     "gridworld",

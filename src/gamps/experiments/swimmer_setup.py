@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from gamps import search
 from gamps.datasets import collect
@@ -20,8 +20,7 @@ from gamps.experiments import treatments
 from gamps.experiments.treatments import MODEL_FREE, RECIPES, BaselineName
 from gamps.fitting import EachMember, Minibatches
 from gamps.importance import Chain, Clip, Window
-from gamps.models import Ensemble, MLPGaussian
-from gamps.models.gaussian import concatenated
+from gamps.models import Ensemble, MLPGaussian, Quadratic, concatenated
 from gamps.policies import LinearGaussian
 from gamps.search import Search, State
 from gamps.trajectories import Trajectories
@@ -31,7 +30,6 @@ from gamps.values import (
     PerDecisionReturn,
     Regression,
 )
-from gamps.values.baselines import quadratic
 from gamps.weights import Mixed, RewardWeighted
 
 Baseline = BaselineName | Literal["regression"]
@@ -88,10 +86,6 @@ def ratio_of(window: int, clip: float) -> Chain:
     return Chain((*parts, Clip(clip)) if clip else tuple(parts))
 
 
-def _pair(observation: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "F"]:
-    return quadratic(concatenated(observation, action))
-
-
 def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
     """The recipe's search on one log."""
     t = treatment
@@ -105,7 +99,7 @@ def search_of(recipe: str, log: Trajectories, treatment: Treatment) -> Search:
         parts["values"] = PerDecisionReturn(t.horizon or None)
     if recipe not in MODEL_FREE:
         fit: Any = Minibatches(learning_rate=t.model_rate)
-        tail = FittedQ(_pair, samples=2, sweeps=200, ridge=1e-4) if t.tail else None
+        tail = FittedQ(Quadratic(), samples=2, sweeps=200, ridge=1e-4) if t.tail else None
         parts["values"] = Imagined(rollouts=t.rollouts, horizon=t.horizon, tail=tail)
         parts["fit"] = EachMember(fit) if t.members > 1 else fit
         if t.weight_window is not None:

@@ -1,6 +1,7 @@
 """Transition models: `log_prob(observation, action, next_observation)`, `step`, `sample`."""
 
-from gamps.models.ensemble import Ensemble
+from gamps.models.ensemble import Ensemble, Support
+from gamps.models.features import Quadratic, RandomFourier, products
 from gamps.models.finite import ActionEffect, Tabular
 from gamps.models.gaussian import GaussianDifference, concatenated
 from gamps.models.linear_gaussian import LinearGaussian
@@ -16,6 +17,10 @@ __all__ = [
     "LinearGaussian",
     "MLPGaussian",
     "Model",
+    "Quadratic",
+    "RandomFourier",
+    "Support",
     "Tabular",
     "concatenated",
+    "products",
 ]

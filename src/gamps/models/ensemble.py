@@ -1,4 +1,4 @@
-"""Several models as one: their mixture."""
+"""Several models as one: their mixture, and where they disagree."""
 
 from __future__ import annotations
 
@@ -12,6 +12,40 @@ from jaxtyping import Array, Float
 from gamps.errors import SettingError
 from gamps.models.types import Model
 from gamps.noise import categorical
+from gamps.trajectories import Trajectories
+
+
+class Support(eqx.Module):
+    """What the log says about where a model may be believed.
+
+    Attributes:
+      low: `[D]`, the least observation of the log in each dimension; imagined ones stay above.
+      high: `[D]`, the largest.
+      unit: `[D]`, standard deviation of the logged differences.
+      typical: how far members disagree on the log, in that unit.
+    """
+
+    low: Float[Array, "*seeds D"]
+    high: Float[Array, "*seeds D"]
+    unit: Float[Array, "*seeds D"]
+    typical: Float[Array, "*seeds"]
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> Support:
+        """Before any model is fitted, disagreement has its plain unit."""
+        mask = trajectories.mask[..., None]
+        observations, following = trajectories.states, trajectories.next_states
+        count = jnp.sum(mask)
+        differences = following - observations
+        mean = jnp.sum(jnp.where(mask, differences, 0.0), axis=(0, 1)) / count
+        square = jnp.sum(jnp.where(mask, (differences - mean) ** 2, 0.0), axis=(0, 1)) / count
+        every = trajectories.observations  # padding repeats real ones
+        return cls(
+            jnp.min(every, axis=(0, 1)),
+            jnp.max(every, axis=(0, 1)),
+            jnp.sqrt(jnp.where(square > 0, square, 1.0)),
+            jnp.ones((), differences.dtype),
+        )
 
 
 class Ensemble(Model):
@@ -21,10 +55,13 @@ class Ensemble(Model):
       members: a model whose every array has a leading axis of members, as
         `eqx.filter_vmap(make)(keys)` gives.
       size: how many.
+      support: keeps imagined observations in the range of the log and says what `doubt` is
+        compared with; None leaves them as they come.
     """
 
     members: Any
     size: int = eqx.field(static=True)
+    support: Support | None = None
 
     def __check_init__(self) -> None:
         found = {len(x) for x in jax.tree.leaves(eqx.filter(self.members, eqx.is_array))}
@@ -34,6 +71,10 @@ class Ensemble(Model):
                 f"leading axes of {sorted(found)} for size {self.size}",
                 "Build them by eqx.filter_vmap(make)(jax.random.split(key, size))",
             )
+
+    def member(self, i: int) -> Any:
+        """One of them alone."""
+        return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, self.members)
 
     def _each(self, method: str, *arguments: Any) -> Any:
         """A method of every member, on the same arguments; members as the leading axis."""
@@ -54,9 +95,44 @@ class Ensemble(Model):
 
     def step(self, observation: Any, action: Any, noise: Float[Array, "Z"]) -> Any:
         """The next observation of the member that the first number chooses."""
-        following = self._each("step", observation, action, noise[1:])
-        chosen = categorical(jnp.zeros(self.size, noise.dtype), noise[:1])
+        return self.choose(self._each("step", observation, action, noise[1:]), noise[:1])
+
+    def choose(self, each: Float[Array, "K ..."], noise: Float[Array, "1"]) -> Float[Array, "..."]:
+        """One of the members' next observations, by a standard normal number."""
+        chosen = categorical(jnp.zeros(self.size, noise.dtype), noise)
         # All are computed and one is picked: a gather of weights for each column is far slower.
         picked = jnp.arange(self.size) == chosen
-        picked = picked.reshape(-1, *(1,) * (following.ndim - 1))
-        return jnp.sum(jnp.where(picked, following, 0), axis=0).astype(following.dtype)
+        picked = picked.reshape(-1, *(1,) * (each.ndim - 1))
+        following = jnp.sum(jnp.where(picked, each, 0), axis=0).astype(each.dtype)
+        if self.support is None:
+            return following
+        low, high = jax.lax.stop_gradient((self.support.low, self.support.high))
+        return jnp.clip(following, low, high).astype(each.dtype)
+
+    def doubt(self, each: Float[Array, "K D"]) -> Float[Array, ""]:
+        """How far the members' next observations without noise lie apart.
+
+        One is what is usual on the log; without a `support` it is in the observations' own unit.
+        """
+        spread = each - jnp.mean(each, axis=0)
+        if self.support is not None:
+            spread = spread / (self.support.unit * self.support.typical)
+        return jnp.sqrt(jnp.mean(spread**2))
+
+    def calibrated(self, trajectories: Trajectories) -> Ensemble:
+        """The same ensemble, its doubt on the log having a mean of one."""
+        if self.support is None:
+            return self
+        plain = eqx.tree_at(lambda s: s.typical, self.support, jnp.ones_like(self.support.typical))
+        bare = Ensemble(self.members, self.size, plain)
+
+        def doubt(observation: Any, action: Any) -> Array:
+            none = jnp.zeros(self.noise_size - 1, plain.unit.dtype)
+            return bare.doubt(bare._each("step", observation, action, none))
+
+        mask = trajectories.mask
+        found = jax.vmap(jax.vmap(doubt))(trajectories.states, trajectories.actions)
+        typical = jnp.sum(jnp.where(mask, found, 0.0)) / jnp.sum(mask)
+        tiny = jnp.finfo(typical.dtype).tiny ** 0.5
+        support = eqx.tree_at(lambda s: s.typical, plain, jnp.maximum(typical, tiny))
+        return Ensemble(self.members, self.size, support)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -17,6 +18,9 @@ from gamps.settings import number
 
 # Relative to the diagonal: keeps the solve finite when all weight is on one transition.
 RIDGE = 1e-6
+# Of the usual standard deviation: the least that a reweighted model believes in.
+LEAST_SHARE = 0.25
+UNBIASED = math.sqrt(math.pi / 2)  # the standard deviation of a normal over its mean deviation
 
 
 class Regression(NamedTuple):
@@ -24,13 +28,21 @@ class Regression(NamedTuple):
 
     Attributes:
       gram: `[F, F]`, Σ ω φ φᵀ.
-      differences: `[F, D]`, Σ ω φ ε.
+      precise: `[D, F, F]`, Σ ω φ φᵀ / σ², for means that are weighted by precision; else None.
+      differences: `[F, D]`, Σ ω φ ε, divided by σ² if there is `precise`.
       deviations: `[F, D]`, Σ ω φ |ε - mean|.
+      usual: `[2, D]`, Σ ω |ε - mean| and Σ ω.
     """
 
     gram: Float[Array, "F F"]
+    precise: Float[Array, "D F F"] | None
     differences: Float[Array, "F D"]
     deviations: Float[Array, "F D"]
+    usual: Float[Array, "2 D"]
+
+
+def _one_dimension(gram: Float[Array, "F F"], moments: Float[Array, "F"]) -> Float[Array, "F"]:
+    return regress(gram, moments[:, None], ridge=RIDGE)[:, 0]
 
 
 class LinearGaussian(GaussianDifference, ClosedFormModel):
@@ -44,12 +56,15 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
       std_weights: `[F, D]`, V_σ.
       features: φ, a function of one observation and one action; their concatenation by default.
       least_std: floor of the standard deviation, since a linear function may turn negative.
+      reweighted: repeat both regressions with every transition weighted by 1/σ² of the last ones,
+        by which what is uncertain does not drown what is not.
     """
 
     mean_weights: Float[Array, "*seeds F D"]
     std_weights: Float[Array, "*seeds F D"]
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated
     least_std: Float[Array, "*seeds"] | float = number(1e-3)
+    reweighted: bool = eqx.field(default=False, static=True, kw_only=True)
 
     @property
     def noise_size(self) -> int:
@@ -59,7 +74,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
     @property
     def passes(self) -> int:
         """The second is for the standard deviation around the mean that the first found."""
-        return 2
+        return 4 if self.reweighted else 2
 
     def moments(self, observation: Any, action: Any) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """Both linear in the features."""
@@ -79,15 +94,38 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
         features = jax.vmap(self.features)(observations, actions)
         differences = self.difference(observations, next_observations)
         weighted = (features * weights[:, None]).T
+        apart = jnp.abs(differences - features @ self.mean_weights)
+        precise, moments = None, weighted @ differences
+        if self.reweighted:
+            precision = 1 / jnp.maximum(features @ self.std_weights, self.least_std) ** 2
+            precise = jnp.einsum("fn,nd,ng->dfg", weighted, precision, features)
+            moments = weighted @ (precision * differences)
         return Regression(
             gram=weighted @ features,
-            differences=weighted @ differences,
-            deviations=weighted @ jnp.abs(differences - features @ self.mean_weights),
+            precise=precise,
+            differences=moments,
+            deviations=weighted @ apart,
+            usual=jnp.stack([weights @ apart, jnp.full(apart.shape[1], jnp.sum(weights))]),
         )
 
     def from_statistics(self, statistics: Regression) -> LinearGaussian:
         """Weighted least squares."""
-        right = jnp.concatenate([statistics.differences, statistics.deviations], axis=1)
-        mean, deviation = jnp.split(regress(statistics.gram, right, ridge=RIDGE), 2, axis=1)
-        std = math.sqrt(math.pi / 2) * deviation
-        return LinearGaussian(mean, std, self.features, self.least_std, rectified=self.rectified)
+        gram, precise, moments, deviations, (total, weight) = statistics
+        least = self.least_std
+        if precise is None:
+            right = jnp.concatenate([moments, deviations], axis=1)
+            mean, deviation = jnp.split(regress(gram, right, ridge=RIDGE), 2, axis=1)
+        else:
+            mean = jax.vmap(_one_dimension)(precise, moments.T).T
+            deviation = regress(gram, deviations, ridge=RIDGE)
+            # A linear deviation comes close to zero somewhere, where nothing is that precise.
+            least = LEAST_SHARE * UNBIASED * total / weight
+        std = UNBIASED * deviation
+        return LinearGaussian(
+            mean,
+            std,
+            self.features,
+            least,
+            reweighted=self.reweighted,
+            rectified=self.rectified,
+        )

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.models.gaussian import GaussianDifference, concatenated
 from gamps.networks import MLP
+from gamps.settings import number
 from gamps.trajectories import Trajectories, flat
 
 
@@ -42,12 +43,15 @@ class MLPGaussian(GaussianDifference):
       inputs: standardisation of φ(s, a).
       outputs: standardisation of ε.
       features: φ, a function of one observation and one action; their concatenation by default.
+      least_std: added to every standard deviation, in the unit of the log's: without it a network
+        that can predict a simulator spends itself on what it predicts best.
     """
 
     network: MLP
     inputs: Scale
     outputs: Scale
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated
+    least_std: Float[Array, "*seeds"] | float = number(0.0)
 
     @classmethod
     def create(
@@ -58,6 +62,7 @@ class MLPGaussian(GaussianDifference):
         hidden: Sequence[int] = (32, 32),
         features: Callable[[Any, Any], Float[Array, "F"]] = concatenated,
         rectified: bool = False,
+        least_std: float = 0.0,
     ) -> MLPGaussian:
         """A random network, with the standardisation of a log."""
         states, mask = flat(trajectories.states), flat(trajectories.mask)
@@ -67,7 +72,7 @@ class MLPGaussian(GaussianDifference):
         size = states.shape[-1]
         network = MLP(key, (x.shape[-1], *hidden, 2 * size))
         inputs, outputs = Scale.of(x, mask), Scale.of(differences, mask)
-        return cls(network, inputs, outputs, features, rectified=rectified)
+        return cls(network, inputs, outputs, features, least_std, rectified=rectified)
 
     @property
     def noise_size(self) -> int:
@@ -76,7 +81,7 @@ class MLPGaussian(GaussianDifference):
 
     def moments(self, observation: Any, action: Any) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """Of the difference in its own unit."""
-        inputs, outputs = jax.lax.stop_gradient((self.inputs, self.outputs))
+        inputs, outputs, least = jax.lax.stop_gradient((self.inputs, self.outputs, self.least_std))
         x = (self.features(observation, action) - inputs.mean) / inputs.std
         mean, log_std = jnp.split(self.network(x), 2)
-        return outputs.mean + outputs.std * mean, outputs.std * jnp.exp(log_std)
+        return outputs.mean + outputs.std * mean, outputs.std * (least + jnp.exp(log_std))

@@ -3,11 +3,12 @@
 from gamps.policies.boltzmann import Boltzmann
 from gamps.policies.description import describe, rebuild
 from gamps.policies.features import Affine, OneHot, RadialBasis
-from gamps.policies.gaussian import LinearGaussian, MLPGaussian
-from gamps.policies.types import Policy, log_probs, score_norms
+from gamps.policies.gaussian import Annealed, LinearGaussian, MLPGaussian
+from gamps.policies.types import Policy, log_probs, natural_units, score_norms
 
 __all__ = [
     "Affine",
+    "Annealed",
     "Boltzmann",
     "LinearGaussian",
     "MLPGaussian",
@@ -16,6 +17,7 @@ __all__ = [
     "RadialBasis",
     "describe",
     "log_probs",
+    "natural_units",
     "rebuild",
     "score_norms",
 ]

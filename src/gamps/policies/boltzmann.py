@@ -79,6 +79,15 @@ class Boltzmann(Policy):
         forced = self._forced_action(observation)
         return jnp.where(forced >= 0, forced, drawn)
 
+    def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
+        """Σ p log(p / p'); zero where the action is forced."""
+        if not isinstance(other, Boltzmann):
+            raise SettingError("other", type(other).__name__, "Compare policies of one class")
+        own = jax.nn.log_softmax(self._logits(observation))
+        theirs = jax.nn.log_softmax(other._logits(observation))
+        kl = jnp.sum(jnp.exp(own) * (own - theirs))
+        return jnp.where(self._forced_action(observation) >= 0, 0.0, kl)
+
     def sample(self, key: Key[Array, ""], observation: Any) -> Int[Array, ""]:
         """Draw one action."""
         drawn = jax.random.categorical(key, self._logits(observation))

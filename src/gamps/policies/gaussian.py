@@ -9,11 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
+from gamps.errors import SettingError
 from gamps.networks import MLP
 from gamps.policies.features import Affine
 from gamps.policies.types import Policy
+from gamps.settings import number
 
 
 class Gaussian(Policy):
@@ -49,6 +51,38 @@ class Gaussian(Policy):
     def act(self, observation: Any, noise: Float[Array, "A"]) -> Float[Array, "A"]:
         """Mean plus scaled noise; zeros give the mean action."""
         return self.mean(observation) + self._std() * noise
+
+    def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
+        """KL of two normal densities."""
+        if not isinstance(other, Gaussian):
+            raise SettingError("other", type(other).__name__, "Compare policies of one class")
+        apart = (self.mean(observation) - other.mean(observation)) / other._std()
+        ratio = self.log_std - other.log_std
+        return jnp.sum(jnp.exp(2 * ratio) + apart**2 - 1 - 2 * ratio) / 2
+
+
+class Annealed(eqx.Module):
+    """Standard deviation by iteration: from `start` to `end` by equal factors, then no further.
+
+    Attributes:
+      start: before the first iteration; a number, or one a dimension of the action.
+      end: the floor.
+      iterations: how many until it is reached.
+    """
+
+    start: Float[Array, "..."] | float = number()
+    end: Float[Array, "..."] | float = number()
+    iterations: Float[Array, "..."] | float = number()
+
+    def __call__(self, policy: Policy, iteration: Int[Array, ""]) -> Policy:
+        """The policy with the deviation of this iteration."""
+        if not isinstance(policy, Gaussian):
+            raise SettingError("explore", f"Annealed of {type(policy).__name__}", "Use a Gaussian")
+        share = jnp.minimum(iteration / self.iterations, 1.0)
+        log_std = (1 - share) * jnp.log(self.start) + share * jnp.log(self.end)
+        log_std = jnp.broadcast_to(log_std, policy.log_std.shape).astype(policy.log_std.dtype)
+        annealed: Policy = eqx.tree_at(lambda p: p.log_std, policy, log_std)
+        return annealed
 
 
 class LinearGaussian(Gaussian):

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, flat
 
 
 class Policy(eqx.Module):
@@ -37,6 +37,10 @@ class Policy(eqx.Module):
     def sample(self, key: Key[Array, ""], observation: Any) -> Any:
         """Draw one action."""
         return self.act(observation, jax.random.normal(key, (self.noise_size,), dtype=float))
+
+    def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
+        """KL(self‖other) of the actions at one observation, `other` being of the same class."""
+        raise NotImplementedError
 
     def local(self, observation: Any) -> Policy:
         """A policy that acts the same at this observation, with fewer parameters if it can.
@@ -71,6 +75,33 @@ def score_norms(policy: Policy, trajectories: Trajectories, *, q: float) -> Floa
         return _norm([jnp.abs(leaf) for leaf in jax.tree.leaves(score)], q)
 
     return jax.vmap(jax.vmap(norm))(trajectories.states, trajectories.actions)
+
+
+def natural_units(policy: Policy, trajectories: Trajectories) -> Policy:
+    """One over the root mean square of each parameter's score on the log.
+
+    A parameter that moves by its unit changes the log-density of a logged action by about one: the
+    inverse root of the diagonal of the Fisher information. A parameter without a score, such as a
+    fixed deviation, gets zero.
+
+    Returns:
+      A tree like the gradient's: arrays where `policy` has floating-point arrays.
+    """
+    parameters, static = eqx.partition(policy, eqx.is_inexact_array)
+
+    def squares(observation: Any, action: Any) -> Any:
+        score = jax.grad(lambda p: eqx.combine(p, static).log_prob(observation, action))(parameters)
+        return jax.tree.map(jnp.square, score)
+
+    each = jax.vmap(squares)(flat(trajectories.states), flat(trajectories.actions))
+    share = flat(trajectories.mask) / jnp.sum(trajectories.mask)
+
+    def unit(squares: Array) -> Array:
+        mean = jnp.tensordot(share.astype(squares.dtype), squares, axes=1)
+        return jnp.where(mean > 0, 1 / jnp.sqrt(jnp.where(mean > 0, mean, 1.0)), 0.0)
+
+    units: Policy = jax.tree.map(unit, each)
+    return units
 
 
 def _norm(leaves: list[Array], q: float) -> Array:

@@ -8,6 +8,7 @@ come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weig
 from gamps.values.baselines import (
     MinimumVariance,
     NoBaseline,
+    OthersOfState,
     PerTime,
     Regression,
     StateValue,
@@ -26,6 +27,7 @@ __all__ = [
     "LinearQ",
     "MinimumVariance",
     "NoBaseline",
+    "OthersOfState",
     "PerDecisionReturn",
     "PerTime",
     "Regression",

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.linear import regress
+from gamps.models import products
 from gamps.policies import Policy, score_norms
 from gamps.settings import number
 from gamps.trajectories import Trajectories, flat
@@ -93,11 +94,25 @@ class StateValue(eqx.Module):
         return ratios.discounted_rho * values.state_values
 
 
-def quadratic(observation: Float[Array, "D"]) -> Float[Array, "F"]:
-    """One, the observation, and all products of two of its entries."""
-    rows, columns = jnp.triu_indices(len(observation))
-    products = observation[rows] * observation[columns]
-    return jnp.concatenate([jnp.ones(1, observation.dtype), observation, products])
+class OthersOfState(eqx.Module):
+    """b = mean Q of the other pairs of actions in the same row, for `gradients.AllActions`.
+
+    An action's own value and that of its mirror image, half a row away, depend on the action;
+    leaving both out keeps the gradient free of bias.
+    """
+
+    def __call__(
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
+    ) -> Float[Array, "N T"]:
+        """Of the products γ^t ρ Q, since all of a row have the same γ^t ρ."""
+        del policy, ratios
+        q_values = values.weighted_q_values
+        count = trajectories.n_steps
+        if count < 4 or count % 2:
+            raise SettingError("baseline", f"OthersOfState of {count}", "Draw two pairs or more")
+        mirrored = jnp.roll(q_values, count // 2, axis=1)
+        total = jnp.sum(q_values, axis=1, keepdims=True)
+        return (total - q_values - mirrored) / (count - 2)
 
 
 class Regression(eqx.Module):
@@ -110,7 +125,7 @@ class Regression(eqx.Module):
       ridge: of the regression, relative to its diagonal.
     """
 
-    features: Callable[[Any], Float[Array, "F"]] = quadratic
+    features: Callable[[Any], Float[Array, "F"]] = products
     ridge: Float[Array, "*seeds"] | float = number(1e-4)
 
     def __call__(

@@ -20,6 +20,13 @@ from gamps.values.rollouts import Sharing, at_logged_steps, draw, returns
 from gamps.values.types import Values
 
 
+def repeated(noise: Float[Array, "... n"], starts: int, times: int) -> Float[Array, "... m"]:
+    """Each start's columns `times` times over, side by side."""
+    split = noise.reshape(*noise.shape[:-1], starts, 1, -1)
+    wide = jnp.broadcast_to(split, (*split.shape[:-2], times, split.shape[-1]))
+    return wide.reshape(*noise.shape[:-1], -1)
+
+
 class Imagined(eqx.Module):
     """Mean return of `rollouts` imagined trajectories from every logged pair.
 
@@ -32,7 +39,10 @@ class Imagined(eqx.Module):
       tail: a fitted Q̂ for what follows the horizon, or None to leave it out.
       antithetic: the second half of the rollouts has the negated noise of the first.
       sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
-        common random numbers. `gamps bench noise` shows why the first is the default.
+        common random numbers. `gamps bench noise` shows why the first is the default. "rows":
+        the steps of a trajectory, for several actions of one state compared with each other.
+      penalty: of an ensemble's doubt, in units of reward; its members then take turns within a
+        trajectory. None takes each alone, and their mean.
       block: trajectories rolled out side by side.
     """
 
@@ -42,6 +52,7 @@ class Imagined(eqx.Module):
     antithetic: bool = eqx.field(default=True, static=True)
     sharing: Sharing = eqx.field(default="blocks", static=True)
     block: int = eqx.field(default=2000, static=True)
+    penalty: Float[Array, "*seeds"] | None = None
 
     def __check_init__(self) -> None:
         if self.sharing not in get_args(Sharing):
@@ -66,7 +77,7 @@ class Imagined(eqx.Module):
         ratios: Ratios,
     ) -> Values:
         """Q at the logged pairs, V at the logged states."""
-        if isinstance(model, Ensemble):
+        if isinstance(model, Ensemble) and self.penalty is None:
             return self._each_member(key, policy, model, task, trajectories, ratios)
         key_noise, key_tail = jax.random.split(key)
         tail = None
@@ -74,9 +85,12 @@ class Imagined(eqx.Module):
             tail = self.tail.fit(key_tail, policy, model, task, trajectories)
         dtype = ratios.discounted_rho.dtype
         starts = min(max(self.block // self.rollouts, 1), trajectories.mask.size)
+        if self.sharing == "rows":
+            starts = max(starts // trajectories.n_steps, 1) * trajectories.n_steps
 
         def noise_of(key: Array) -> Any:
-            distinct = 1 if self.sharing == "all" else starts
+            shared_by = {"all": starts, "rows": trajectories.n_steps}.get(self.sharing, 1)
+            distinct = starts // shared_by
             noise = draw(
                 key,
                 policy,
@@ -87,7 +101,7 @@ class Imagined(eqx.Module):
                 antithetic=self.antithetic,
                 dtype=dtype,
             )
-            return jax.tree.map(lambda z: jnp.tile(z, starts // distinct), noise)
+            return jax.tree.map(lambda z: repeated(z, distinct, shared_by), noise)
 
         shared = noise_of(key_noise)
 
@@ -97,7 +111,7 @@ class Imagined(eqx.Module):
             states, actions = jax.tree.map(
                 lambda x: jnp.repeat(x, self.rollouts, axis=-1), (states, actions)
             )
-            total = returns(policy, model, task, noise, states, actions, tail)
+            total = returns(policy, model, task, noise, states, actions, tail, self.penalty)
             return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
 
         q_values = at_logged_steps(trajectories, mean, starts=starts, dtype=dtype)

@@ -25,12 +25,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from gamps.models import Model
+from gamps.models import Ensemble, Model
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
-Sharing = Literal["blocks", "none", "all"]
+Sharing = Literal["blocks", "none", "all", "rows"]
+# Up to this much doubt, in units of what is usual on the log, nothing is taken from the reward.
+FREE_DOUBT = 1.0
 
 
 class Noise(NamedTuple):
@@ -111,6 +113,27 @@ def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
     return mapped
 
 
+def moves(model: Model, size: int) -> Callable[..., tuple[Any, Array]]:
+    """Next observations of columns, and an ensemble's doubt about them (of other models, none).
+
+    A trajectory follows one member to its end, chosen by the first number of its first step: one
+    that changed at every step would jump between them. Members are written out one after the
+    other: each is then weights times columns, as above.
+    """
+    if not isinstance(model, Ensemble):
+        alone = method_of_columns(model, "step", size)
+        return lambda states, actions, noise, _: (alone(states, actions, noise), jnp.zeros(size))
+    steps = [method_of_columns(model.member(i), "step", size) for i in range(model.size)]
+
+    def move(states: Any, actions: Any, noise: Array, first: Array) -> tuple[Any, Array]:
+        each = jnp.stack([step(states, actions, noise[1:]) for step in steps])
+        # What is common to both steps of a member, its network, the compiler computes once.
+        middle = jnp.stack([step(states, actions, jnp.zeros_like(noise[1:])) for step in steps])
+        return columns(model.choose)(each, first[:1]), columns(model.doubt)(middle)
+
+    return move
+
+
 def returns(
     policy: Policy,
     model: Model,
@@ -119,6 +142,7 @@ def returns(
     states: Any,
     actions: Any | None = None,
     tail: Callable[[Any, Any], Array] | None = None,
+    penalty: Float[Array, ""] | None = None,
 ) -> Float[Array, "B"]:
     """Discounted return of one imagined trajectory a column.
 
@@ -130,17 +154,18 @@ def returns(
       states: `[..., B]`, where the trajectories start.
       actions: `[..., B]`, what they start with; drawn from the policy if None.
       tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
+      penalty: taken from the reward for each unit of an ensemble's doubt beyond `FREE_DOUBT`.
 
     Returns:
       `[B]`.
     """
     size = states.shape[-1]
     act = method_of_columns(policy, "act", size)
-    move = method_of_columns(model, "step", size)
+    advance = moves(model, size)
     reward, ends = columns(task.reward), columns(task.terminal)
     actions = act(states, noise.first) if actions is None else actions
     # A log of whole numbers must not make whole numbers of what is imagined.
-    moved = jax.eval_shape(move, states, actions, noise.model[0])
+    moved, _ = jax.eval_shape(advance, states, actions, noise.model[0], noise.model[0])
     states = states.astype(jnp.result_type(states, moved.dtype))
     acted = jax.eval_shape(act, states, noise.first)
     actions = actions.astype(jnp.result_type(actions, acted.dtype))
@@ -149,8 +174,12 @@ def returns(
 
     def step(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
         states, actions, weight, total = carry
-        following = move(states, actions, drawn[0]).astype(states.dtype)
-        gained = weight * reward(states, actions, following).astype(dtype)
+        following, doubt = advance(states, actions, drawn[0], noise.model[0])
+        following = following.astype(states.dtype)
+        gained = reward(states, actions, following).astype(dtype)
+        if penalty is not None:
+            gained = gained - penalty.astype(dtype) * jnp.maximum(doubt - FREE_DOUBT, 0.0)
+        gained = weight * gained
         # A select, not a product: what an ended trajectory goes on to imagine may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
         weight = jnp.where(ends(states, actions, following), 0.0, discount * weight)

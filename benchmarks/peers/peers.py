@@ -1,0 +1,159 @@
+"""d3rlpy on the logs of the comparison: trials on other logs, then the best of each, reported.
+
+Every finished training is kept as a cell and never run again; an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from domains import DOMAINS, TUNING, Actor, evaluate, log_of
+
+from gamps import report
+from gamps.errors import GampsError
+
+# The first of each is d3rlpy's default.
+TRIALS: dict[str, list[dict[str, Any]]] = {
+    "bc": [{}, {"scale_observations": True}],
+    "iql": [
+        {},
+        {"scale_observations": True},
+        {"expectile": 0.9, "weight_temp": 10.0},
+        {"weight_temp": 10.0, "scale_observations": True},
+    ],
+    "cql": [
+        {},
+        {"scale_observations": True},
+        {"conservative_weight": 1.0},
+        {"conservative_weight": 1.0, "scale_observations": True},
+    ],
+    "td3bc": [
+        {},
+        {"scale_observations": True},
+        {"alpha": 10.0},
+        {"alpha": 10.0, "scale_observations": True},
+    ],
+    "awac": [
+        {},
+        {"scale_observations": True},
+        {"lam": 0.3},
+        {"lam": 0.1, "scale_observations": True},
+    ],
+}
+# Where settings are tried, for the larger logs of the same problem too.
+TRIED_ON = {"minigolf": "minigolf-50", "swimmer": "swimmer-100", "pendulum": "pendulum-100"}
+TRIED_STEPS = {"minigolf": 3_000, "swimmer": 5_000, "pendulum": 5_000}
+# A step of CQL costs four times as many seconds as another's; on long trainings it gets half.
+DEAR = {("swimmer", "cql"): 0.5}
+
+
+def cells_of(
+    name: str, seeds: Iterable[int], trials: dict[str, list[int]], steps: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """Jobs by the name of their cell."""
+    steps = DOMAINS[name].steps if steps is None else steps
+    return {
+        f"{name}-{algorithm}-{trial}-{seed}": {
+            "domain": name,
+            "algorithm": algorithm,
+            "settings": TRIALS[algorithm][trial],
+            "steps": int(steps * DEAR.get((name.split("-")[0], algorithm), 1.0)),
+            "seed": seed,
+            "quick_sampling": True,
+            "bounds": DOMAINS[name].bounds,
+        }
+        for seed in seeds
+        for algorithm, numbers in trials.items()
+        for trial in numbers
+    }
+
+
+def run(cells: dict[str, dict[str, Any]], out: Path, python: str) -> dict[str, dict[str, Any]]:
+    """Train what is missing, evaluate it, and return every cell's result."""
+    folder = out / "cells"
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [name for name in cells if not (folder / f"{name}.json").exists()]
+    with report.bar("peers", len(cells)) as advance:
+        for name in cells:
+            if name not in missing:
+                advance(name)
+        # A few at a time: importing torch takes as long as a small training.
+        for first in range(0, len(missing), 8):
+            names = missing[first : first + 8]
+            jobs = []
+            for name in names:
+                job = cells[name]
+                log = log_of(job["domain"], job["seed"], out / "logs")
+                jobs.append(job | {"log": str(log), "out": str(folder / f"{name}.trained")})
+            todo = out / f"jobs-{os.getpid()}.json"
+            todo.write_text(json.dumps(jobs), encoding="utf-8")
+            script = Path(__file__).with_name("train.py")
+            ended = subprocess.run(  # noqa: S603 - the command is ours
+                [python, str(script), str(todo)], capture_output=True, text=True, check=False
+            )
+            if ended.returncode:
+                raise GampsError(f"train.py failed on {todo}: {ended.stderr[-2000:]}")
+            for name in names:
+                _finish(name, cells[name], folder)
+                advance(name)
+            todo.unlink()
+    return {name: json.loads((folder / f"{name}.json").read_text())["result"] for name in cells}
+
+
+def _finish(name: str, job: dict[str, Any], folder: Path) -> None:
+    """Evaluate all checkpoints of a training in the true simulator."""
+    trained = json.loads((folder / f"{name}.trained").read_text(encoding="utf-8"))
+    returns, values = [], []
+    for checkpoint in trained["checkpoints"]:
+        actor = Actor.of(checkpoint["actor"])
+        acted = jax.vmap(actor.act, (0, None))(np.asarray(trained["starts"]), np.zeros(1))
+        off = np.max(np.abs(np.asarray(acted) - np.asarray(checkpoint["actions"])))
+        if off > 1e-3:
+            raise GampsError(f"{name}: the actor read back acts differently, by {off:.2g}")
+        returns.append(evaluate(job["domain"], actor, job["seed"]))
+        values.append(checkpoint["value"])
+    chosen = len(returns) - 1 if values[0] is None else int(np.argmax(values))
+    result = {
+        "final": returns[-1],
+        "chosen": returns[chosen],
+        "best": max(returns),
+        "curve": returns,
+        "processor_seconds": trained["seconds"],
+    }
+    with report.atomic(folder / f"{name}.json") as path:
+        path.write_text(json.dumps({"arguments": job, "result": result}) + "\n", encoding="utf-8")
+    (folder / f"{name}.trained").unlink()
+
+
+def tuned(name: str, out: Path, python: str) -> tuple[dict[str, int], dict[str, list[float]]]:
+    """The best trial of each algorithm, by the mean of its final policies on the tuning logs."""
+    family = name.split("-")[0]
+    where, steps = TRIED_ON[family], TRIED_STEPS[family]
+    every = {algorithm: list(range(len(trials))) for algorithm, trials in TRIALS.items()}
+    found = run(cells_of(where, TUNING, every, steps), out / "trials", python)
+    means = {
+        algorithm: [
+            float(np.mean([found[f"{where}-{algorithm}-{trial}-{s}"]["final"] for s in TUNING]))
+            for trial in trials
+        ]
+        for algorithm, trials in every.items()
+    }
+    return {algorithm: int(np.argmax(values)) for algorithm, values in means.items()}, means
+
+
+def reported(name: str, out: Path, python: str) -> dict[str, list[dict[str, Any]]]:
+    """Each algorithm at its best trial, on the logs that are reported."""
+    chosen, _ = tuned(name, out, python)
+    seeds = range(DOMAINS[name].logs)
+    found = run(cells_of(name, seeds, {a: [t] for a, t in chosen.items()}), out, python)
+    return {
+        algorithm: [found[f"{name}-{algorithm}-{trial}-{seed}"] for seed in seeds]
+        for algorithm, trial in chosen.items()
+    }

@@ -1,0 +1,231 @@
+"""Who makes the best policy of the same log: gamps, and d3rlpy's BC, IQL, CQL, TD3+BC and AWAC.
+
+    python benchmarks/peers/run.py all --python PEERS/bin/python   # everything; resumes
+    python benchmarks/peers/run.py cell minigolf-50 ours 0         # one training
+    python benchmarks/peers/run.py draw                            # table and figure
+
+PEERS is an environment of its own: python -m venv PEERS, then PEERS/bin/pip install -r
+benchmarks/peers/requirements.txt. What is finished is kept in --out and never run again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import ours
+import peers
+import tyro
+from domains import DOMAINS, GOLF, TUNING
+from tyro.extras import SubcommandApp
+
+from gamps import report
+from gamps.compilation import keep_compiled
+from gamps.experiments.cells import run_cells
+from gamps.processes import cores
+
+OUT = Path("runs/peers")
+LABELS = {
+    "behaviour": "behaviour, noise off",
+    "bc": "BC",
+    "iql": "IQL",
+    "cql": "CQL",
+    "td3bc": "TD3+BC",
+    "awac": "AWAC",
+    "ours": "gamps",
+    "truth": "gamps, true model",
+}
+app = SubcommandApp()
+
+
+def _ours(domains: tuple[str, ...], variants: tuple[str, ...], out: Path, workers: int) -> Any:
+    cells = {
+        f"{name}-{variant}-{seed}": {
+            "domain": name,
+            "variant": variant,
+            "seed": seed,
+            "logs": str(out / "logs"),
+        }
+        for name in domains
+        for variant in variants
+        if variant != "truth" or name.startswith("minigolf")
+        for seed in range(DOMAINS[name].logs)
+    }
+    with report.bar("gamps", len(cells)) as advance:
+        return run_cells(ours.work, cells, out / "ours", workers=workers, advance=advance)
+
+
+@app.command(name="all")
+def run_all(
+    *,
+    python: str,
+    out: Path = OUT,
+    domains: tuple[str, ...] = tuple(DOMAINS),
+    workers: int = cores(),
+) -> None:
+    """Run every cell that is missing, ours and the peers', then draw.
+
+    Args:
+      python: of the peers' environment.
+      out: folder for logs, cells, table and figure.
+      domains: which logs.
+      workers: processes for our trainings; a peer's training has one core.
+    """
+    _ours(domains, ("behaviour", "truth", "default"), out, workers)
+    small = tuple(name for name in domains if name in peers.TRIED_ON.values())
+    _ours(small, tuple(v for v in ours.VARIANTS if v != "default"), out, workers)
+    for name in domains:
+        peers.reported(name, out, python)
+    draw(out=out)
+
+
+@app.command
+def cell(
+    domain: Annotated[str, tyro.conf.Positional],
+    who: Annotated[str, tyro.conf.Positional],
+    seed: Annotated[int, tyro.conf.Positional],
+    /,
+    *,
+    python: str = "",
+    trial: int = 0,
+    out: Path = OUT,
+) -> None:
+    """Run one training and print its result.
+
+    Args:
+      domain: for example minigolf-50.
+      who: ours, or bc, iql, cql, td3bc, awac.
+      seed: of the log.
+      python: of the peers' environment.
+      trial: number of a peer's setting; 0 is its default.
+      out: folder for the log and the cell.
+    """
+    if who == "ours":
+        logs = str(out / "logs")
+        made = ours.work({"domain": domain, "variant": "default", "seed": seed, "logs": logs})
+    else:
+        cells = peers.cells_of(domain, [seed], {who: [trial]})
+        (made,) = peers.run(cells, out, python).values()
+    report.console.print_json(json.dumps(made))
+
+
+def _kept(out: Path) -> dict[str, dict[str, Any]]:
+    """Results of all reported cells, by domain and who."""
+    table: dict[str, dict[str, Any]] = {}
+    for name, domain in DOMAINS.items():
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for seed in range(domain.logs):
+            for variant in ("behaviour", "truth", *ours.VARIANTS):
+                path = out / "ours" / f"{name}-{variant}-{seed}.json"
+                if path.exists():
+                    who = "ours" if variant == "default" else variant
+                    rows.setdefault(who, []).append(json.loads(path.read_text())["result"])
+            for path in sorted((out / "cells").glob(f"{name}-*-{seed}.json")):
+                algorithm = path.stem.removeprefix(f"{name}-").split("-")[0]
+                rows.setdefault(algorithm, []).append(json.loads(path.read_text())["result"])
+        table[name] = rows
+    return table
+
+
+@app.command
+def draw(*, out: Path = OUT) -> None:
+    """Table and figure of what is finished.
+
+    Args:
+      out: folder of the cells; peers.json and peers.png are written there.
+    """
+    table, results = _kept(out), {}
+    for name, rows in table.items():
+        finals = {who: [r["final"] for r in runs] for who, runs in rows.items()}
+        results[name] = {
+            who: {
+                "final": report.summary(values),
+                "chosen": report.summary([r["chosen"] for r in rows[who]]),
+                "best": report.summary([r["best"] for r in rows[who]]),
+                "least": min(values),
+                "each": values,
+                "each_last": [r.get("last", r["final"]) for r in rows[who]],
+                "seconds": float(np.median([r["processor_seconds"] for r in rows[who]])),
+                "last": report.summary([r.get("last", r["final"]) for r in rows[who]]),
+            }
+            for who, values in finals.items()
+        }
+    trials = {family: _trials(where, out) for family, where in peers.TRIED_ON.items()}
+    settings = {
+        "logs": {name: domain.logs for name, domain in DOMAINS.items()},
+        "steps": {name: domain.steps for name, domain in DOMAINS.items()},
+        "trials": trials,
+        "optimum": {"minigolf": float(GOLF.optimal_return())},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    report.save(
+        out,
+        "peers",
+        settings=settings,
+        results=results,
+        paper={},
+        figure=_figure(results),
+        table=_table(results),
+    )
+
+
+def _trials(where: str, out: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every setting that was tried, and what it ended with on the tuning logs."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for algorithm, trials in peers.TRIALS.items():
+        for i, trial in enumerate(trials):
+            paths = [out / "trials" / "cells" / f"{where}-{algorithm}-{i}-{s}.json" for s in TUNING]
+            values = [json.loads(p.read_text())["result"]["final"] for p in paths if p.exists()]
+            if values:
+                row = {"settings": trial, "mean": float(np.mean(values)), "each": values}
+                found.setdefault(algorithm, []).append(row)
+    return found
+
+
+def _table(results: dict[str, Any]) -> Any:
+    table = report.rich_table(
+        "Mean action, fresh episodes of the true simulator (mean ± std over logs)",
+        ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "seconds"],
+        caption="final: the policy that training ends with; of gamps, the one it hands out. By its "
+        "own rule: a peer's checkpoint with the highest value of its own critic at the starts. "
+        "Best in truth: chosen by the simulator, which nobody has. Seconds: of the processor.",
+    )
+    for name, rows in results.items():
+        for who, label in LABELS.items():
+            if who in rows:
+                row = rows[who]
+                table.add_row(
+                    name,
+                    label,
+                    str(row["final"]["n"]),
+                    *(report.spread(row[k], 2) for k in ("final", "chosen", "best")),
+                    f"{row['least']:.2f}",
+                    f"{row['seconds']:.0f}",
+                )
+        table.add_section()
+    return table
+
+
+def _figure(results: dict[str, Any]) -> Any:
+    shown = {name: rows for name, rows in results.items() if rows}
+    figure, axes = report.panels(2, -(-len(shown) // 2), width=3.6, height=2.9)
+    for axis, (name, rows) in zip(axes.ravel(), shown.items(), strict=False):
+        present = [who for who in LABELS if who in rows]
+        for i, who in enumerate(present):
+            each = rows[who]["each"]
+            colour = "tab:red" if who in ("ours", "truth") else "tab:blue"
+            axis.plot(each, [i] * len(each), ".", color=colour, alpha=0.35)
+            axis.plot([np.mean(each)], [i], "|", color=colour, markersize=14, markeredgewidth=2)
+        axis.set_yticks(range(len(present)), [LABELS[who] for who in present], fontsize=7)
+        axis.set_title(name, fontsize=9)
+    for axis in axes.ravel()[len(shown) :]:
+        axis.set_axis_off()
+    figure.suptitle("Return of the final policy's mean action, one dot a log", fontsize=10)
+    return figure
+
+
+if __name__ == "__main__":
+    keep_compiled()
+    app.cli(description=__doc__)

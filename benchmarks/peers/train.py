@@ -1,0 +1,173 @@
+"""Train d3rlpy's algorithms on logs that gamps wrote. Runs in the peers' own environment.
+
+Usage: python train.py JOBS.json, a list of jobs, each {"log": folder of a Minari dataset,
+"algorithm", "settings", "steps", "seed", "quick_sampling", "bounds", "out": file}. A job's file is
+written when it is done: the actor at ten checkpoints as plain numbers, what its own critic thinks
+of the logged start states, and the processor's seconds of training. Evaluation is not done here,
+but in the same simulator for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import d3rlpy
+import h5py
+import numpy as np
+import structlog
+import torch
+from d3rlpy.algos import AWACConfig, BCConfig, CQLConfig, IQLConfig, TD3PlusBCConfig
+from d3rlpy.models.encoders import VectorEncoderFactory
+from d3rlpy.preprocessing import (
+    MinMaxActionScaler,
+    MultiplyRewardScaler,
+    StandardObservationScaler,
+)
+
+CONFIGS = {
+    "bc": BCConfig,
+    "iql": IQLConfig,
+    "cql": CQLConfig,
+    "td3bc": TD3PlusBCConfig,
+    "awac": AWACConfig,
+}
+CHECKPOINTS = 10
+
+
+def read(folder: Path, bounds: tuple[float, float]) -> tuple[d3rlpy.dataset.MDPDataset, np.ndarray]:
+    """The log as d3rlpy takes it, and its start states.
+
+    Actions are clipped to what the actuators do with them, which changes nothing but the reach of
+    a policy that learns from them.
+    """
+    fields: dict[str, list[Any]] = {
+        name: [] for name in ("observations", "actions", "rewards", "terminals", "timeouts")
+    }
+    starts = []
+    with h5py.File(folder / "data" / "main_data.hdf5") as file:
+        for i in range(len(file)):
+            episode = file[f"episode_{i}"]
+            observations = np.asarray(episode["observations"], np.float32)
+            starts.append(observations[0])
+            fields["observations"].append(observations[:-1])
+            fields["actions"].append(np.clip(np.asarray(episode["actions"], np.float32), *bounds))
+            fields["rewards"].append(np.asarray(episode["rewards"], np.float32))
+            ended = np.asarray(episode["terminations"], bool)
+            fields["terminals"].append(ended.astype(np.float32))
+            cut = np.zeros_like(ended)
+            cut[-1] = not ended[-1]
+            fields["timeouts"].append(cut.astype(np.float32))
+    arrays = {name: np.concatenate(values) for name, values in fields.items()}
+    dataset = d3rlpy.dataset.MDPDataset(**arrays, action_space=d3rlpy.ActionSpace.CONTINUOUS)
+    return dataset, np.stack(starts)
+
+
+def sample_quickly(dataset: d3rlpy.dataset.MDPDataset, seed: int) -> None:
+    """Uniform minibatches by one gather, in place of d3rlpy's loop in Python over transitions.
+
+    The draws have the same distribution; training takes about a third less time by it.
+    """
+    picker, buffer = d3rlpy.dataset.BasicTransitionPicker(), dataset.buffer
+    every = d3rlpy.dataset.TransitionMiniBatch.from_transitions(
+        [picker(*buffer[i]) for i in range(buffer.transition_count)]
+    )
+    generator = np.random.default_rng(seed)
+    names = [field.name for field in dataclasses.fields(every) if field.name != "transitions"]
+
+    def sample(size: int) -> d3rlpy.dataset.TransitionMiniBatch:
+        rows = generator.integers(buffer.transition_count, size=size)
+        chosen = {name: getattr(every, name)[rows] for name in names}
+        return d3rlpy.dataset.TransitionMiniBatch(**chosen, transitions=[])
+
+    dataset.sample_transition_batch = sample
+
+
+def config_of(algorithm: str, settings: dict[str, Any]) -> Any:
+    """The algorithm's own defaults, but for the width of its networks and what a trial changes.
+
+    Without an action scaler d3rlpy limits a policy to [-1, 1], so it has one in every trial.
+    """
+    rest = dict(settings)
+    width, scaled = rest.pop("width", 64), rest.pop("scale_observations", False)
+    factor = rest.pop("reward_factor", None)
+    config = CONFIGS[algorithm]
+    network = VectorEncoderFactory(hidden_units=[width, width])
+    for name in config.__dataclass_fields__:
+        if name.endswith("encoder_factory"):
+            rest[name] = network
+    rest["action_scaler"] = MinMaxActionScaler()
+    if scaled:
+        rest["observation_scaler"] = StandardObservationScaler()
+    if factor is not None:
+        rest["reward_scaler"] = MultiplyRewardScaler(factor)
+    return config(**rest)
+
+
+def actor_of(algo: Any) -> dict[str, Any]:
+    """The policy's mean action: dense layers with ReLU between, tanh, and both scalers."""
+    modules = algo.impl.modules
+    policy = modules.imitator if hasattr(modules, "imitator") else modules.policy
+    layers = [m for m in policy._encoder._layers if isinstance(m, torch.nn.Linear)]
+    layers.append(policy._fc if hasattr(policy, "_fc") else policy._mu)
+    observed, acted = algo.observation_scaler, algo.action_scaler
+    return {
+        "layers": [
+            [layer.weight.detach().numpy().tolist(), layer.bias.detach().numpy().tolist()]
+            for layer in layers
+        ],
+        "observations": None
+        if observed is None
+        else [observed.mean.tolist(), (observed.std + observed.eps).tolist()],
+        "actions": [acted.minimum.tolist(), acted.maximum.tolist()],
+    }
+
+
+def train(job: dict[str, Any]) -> dict[str, Any]:
+    """One algorithm on one log."""
+    d3rlpy.seed(job["seed"])
+    dataset, starts = read(Path(job["log"]), job["bounds"])
+    began = time.process_time()
+    if job["quick_sampling"]:
+        sample_quickly(dataset, job["seed"])
+    algo = config_of(job["algorithm"], job["settings"]).create(device="cpu:0")
+    each = max(job["steps"] // CHECKPOINTS, 1)
+    checkpoints = []
+    training = algo.fitter(
+        dataset,
+        n_steps=job["steps"],
+        n_steps_per_epoch=each,
+        show_progress=False,
+        logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
+    )
+    for _ in training:
+        actions = algo.predict(starts)
+        value = None
+        if job["algorithm"] != "bc":
+            value = float(np.mean(algo.predict_value(starts, actions)))
+        checkpoints.append(
+            {"actor": actor_of(algo), "value": value, "actions": actions[:8].tolist()}
+        )
+    seconds = time.process_time() - began
+    return {"checkpoints": checkpoints, "starts": starts[:8].tolist(), "seconds": seconds}
+
+
+def main() -> None:
+    """All jobs, one after the other, on one core."""
+    torch.set_num_threads(1)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
+        out = Path(job["out"])
+        result = train(job)
+        part = out.with_suffix(".part")
+        part.write_text(json.dumps(result), encoding="utf-8")
+        part.replace(out)
+        print(f"{out.stem} {result['seconds']:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

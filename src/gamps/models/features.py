@@ -1,0 +1,82 @@
+"""What a closed-form model is linear in: richer functions of observation and action."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.models.gaussian import concatenated
+from gamps.trajectories import Trajectories, flat
+
+Features = Callable[[Any, Any], Float[Array, "F"]]
+
+
+def products(x: Float[Array, "n"]) -> Float[Array, "F"]:
+    """One, the entries, and all products of two of them."""
+    rows, columns = jnp.triu_indices(len(x))
+    return jnp.concatenate([jnp.ones_like(x[:1]), x, x[rows] * x[columns]])
+
+
+class Quadratic(eqx.Module):
+    """One, all entries of the base features, and all their products of two.
+
+    Attributes:
+      base: features of one observation and one action; their concatenation by default.
+
+    Example:
+      >>> Quadratic()(jnp.array([2.0]), jnp.array([3.0])).tolist()
+      [1.0, 2.0, 3.0, 4.0, 6.0, 9.0]
+    """
+
+    base: Features = concatenated
+
+    def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
+        """`[1 + n + n (n + 1) / 2]`."""
+        return products(self.base(observation, action))
+
+
+class RandomFourier(eqx.Module):
+    """One, the base features, and random cosines of them: an approximate Gaussian kernel.
+
+    Attributes:
+      frequencies: `[F, n]`, drawn once, of the features as they are.
+      phases: `[F]`.
+      base: features of one observation and one action; their concatenation by default.
+    """
+
+    frequencies: Float[Array, "*seeds F n"]
+    phases: Float[Array, "*seeds F"]
+    base: Features = concatenated
+
+    @classmethod
+    def create(
+        cls,
+        key: Key[Array, ""],
+        trajectories: Trajectories,
+        *,
+        size: int = 100,
+        width: float = 2.0,
+        base: Features = concatenated,
+    ) -> RandomFourier:
+        """Cosines of a kernel whose width is `width` standard deviations of the log."""
+        x = jax.vmap(base)(flat(trajectories.states), flat(trajectories.actions))
+        used = flat(trajectories.mask)[:, None]
+        share = used / jnp.sum(used)
+        mean = jnp.sum(share * x, axis=0)
+        std = jnp.sqrt(jnp.sum(share * (x - mean) ** 2, axis=0))
+        key_frequency, key_phase = jax.random.split(key)
+        drawn = jax.random.normal(key_frequency, (size, x.shape[1]), x.dtype)
+        phases = jax.random.uniform(key_phase, (size,), x.dtype, 0.0, 2 * math.pi)
+        return cls(drawn / (width * jnp.where(std > 0, std, 1.0)), phases, base)
+
+    def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
+        """`[1 + n + F]`."""
+        frequencies, phases = jax.lax.stop_gradient((self.frequencies, self.phases))
+        x = self.base(observation, action)
+        return jnp.concatenate([jnp.ones_like(x[:1]), x, jnp.cos(frequencies @ x + phases)])
