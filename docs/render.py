@@ -225,6 +225,95 @@ def noise() -> str:
     return table(["problem", "baseline", "noise", "variance", "time", "variance × time"], rows)
 
 
+WHO = {
+    "behaviour": "behaviour, noise off",
+    "bc": "BC",
+    "iql": "IQL",
+    "cql": "CQL",
+    "td3bc": "TD3+BC",
+    "awac": "AWAC",
+    "ours": "**gamps**",
+    "truth": "gamps, true model",
+}
+
+
+def peers() -> str:
+    """Every finished cell of the comparison."""
+    rows = []
+    for name, found in load("peers")["results"].items():
+        for who in (w for w in WHO if w in found):
+            row = found[who]
+            columns = [spread(row[k]) for k in ("final", "chosen", "best")]
+            least, seconds = f"{row['least']:.2f}", f"{row['seconds']:.0f}"
+            rows.append([name, WHO[who], str(row["final"]["n"]), *columns, least, seconds])
+    header = ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "s"]
+    return table(header, rows)
+
+
+def peer_trials() -> str:
+    """Settings tried for each peer."""
+    rows = []
+    for family, by_algorithm in load("peers")["settings"]["trials"].items():
+        for who, trials in by_algorithm.items():
+            best = max(trials, key=lambda trial: trial["mean"])
+            named = ", ".join(f"{k} {v}" for k, v in best["settings"].items()) or "defaults"
+            means = ", ".join(f"{trial['mean']:.1f}" for trial in trials)
+            rows.append([family, WHO[who], means, named])
+    return table(["problem", "peer", "mean of each trial", "chosen"], rows)
+
+
+def paired_gap(ours: list[float], other: list[float]) -> str:
+    """Mean difference on the logs that both have, the first ones, with its standard error."""
+    gaps = [a - b for a, b in zip(ours, other, strict=False)]
+    mean = sum(gaps) / len(gaps)
+    if len(gaps) < 2:
+        return f"{mean:+.2f}"
+    error = math.sqrt(sum((g - mean) ** 2 for g in gaps) / (len(gaps) - 1) / len(gaps))
+    return f"{mean:+.2f} ± {error:.2f}"
+
+
+def nearest() -> str:
+    """Our return less each peer's, on the logs that both were run on."""
+    rows = []
+    for name, found in load("peers")["results"].items():
+        if "ours" in found:
+            rivals = [who for who in WHO if who in found and who not in ("ours", "truth")]
+            ours = found["ours"]["each"]
+            columns = [f"{WHO[w]} {paired_gap(ours, found[w]['each'])}" for w in rivals]
+            rows.append([name, "; ".join(columns)])
+    return table(["log", "gamps - peer, paired by log, ± s.e."], rows)
+
+
+def decisions() -> str:
+    """The default beside each decision taken away, on the logs that both have."""
+    rows = []
+    for name, found in load("peers")["results"].items():
+        for variant in ("last", "β = 0", "β = 1", "quadratic", "network"):
+            if variant == "last":
+                other = found.get("ours", {}).get("each_last", [])
+            else:
+                other = found.get(variant, {}).get("each", [])
+            if len(other) < 2:
+                continue
+            gap = paired_gap(found["ours"]["each"], other)
+            label = "the last iterate" if variant == "last" else variant
+            average = f"{sum(other) / len(other):.2f}"
+            rows.append([name, label, str(len(other)), average, gap])
+    header = ["log", "fixed", "logs", "return", "default - it (paired, ± s.e.)"]
+    return table(header, rows)
+
+
+def awareness() -> str:
+    """Cosines of the map."""
+    content, rows = load("awareness"), []
+    names = ["ML", "ratio", "score", "ω", "√ω"]
+    for n, by_class in content["results"].items():
+        for name, by_distance in by_class.items():
+            for distance, row in by_distance.items():
+                rows.append([n, name, distance, *(interval(row[w], 2) for w in names)])
+    return table(["trajectories", "model", "distance", *names], rows)
+
+
 def page() -> str:
     """The whole page."""
     text = (HERE / "results.md.in").read_text(encoding="utf-8")
@@ -251,6 +340,13 @@ def page() -> str:
         "N_ABLATION": str(len(load("ablation")["settings"]["seeds"])),
         "CHOSEN_ABLATION": spread(load("ablation")["results"]["as chosen"]["final"], 1),
         "TRUTH": spread(load("swimmer-truth")["final"], 1),
+        "PEERS": peers(),
+        "PEER_TRIALS": peer_trials(),
+        "NEAREST": nearest(),
+        "DECISIONS": decisions(),
+        "AWARENESS": awareness(),
+        "N_AWARENESS": str(load("awareness")["settings"]["seeds"]),
+        "GOLF_OPTIMUM": f"{load('peers')['settings']['optimum']['minigolf']:.2f}",
         "ROLLOUTS": rollouts(),
         "NOISE": noise(),
         "QNORM": simple("qnorm", {"final": "final return", "best": "best return"}),

@@ -19,6 +19,7 @@ BOUND = "tests/test_exact.py::test_printed_constant_is_broken_by_the_counterexam
 PARTS, FITTING = "tests/test_parts.py", "tests/test_fitting.py"
 IMPORTANCE = "tests/test_importance.py"
 IMAGINED = "tests/test_imagined.py"
+ALL_ACTIONS = "tests/test_all_actions.py"
 BLOCKS = f"{IMAGINED}::test_blocks_and_padding_change_nothing[blocks-4]"
 LINEAR = f"{IMAGINED}::test_q_and_v_of_a_linear_system[blocks-2000]"
 DAMAGED = "tests/test_datasets.py::test_damage_is_named"
@@ -121,9 +122,18 @@ FAULTS = {
         f"{IMAGINED}::test_antithetic_noise_cancels_what_is_linear",
     ),
     "noise of one start laid over several": (
-        "values/imagined.py", "jnp.tile(z, starts // distinct)",
+        "values/imagined.py", "repeated(z, distinct, shared_by)",
         "jnp.repeat(z, starts // distinct, axis=-1)",
         f"{IMAGINED}::test_who_shares_noise[all-False]",
+    ),
+    "an action's mirror image in its own baseline": (
+        "values/baselines.py", "(total - q_values - mirrored) / (count - 2)",
+        "(total - q_values) / (count - 1)",
+        f"{ALL_ACTIONS}::test_all_action_gradient_is_that_of_the_logged_states",
+    ),
+    "a terminal step taken": (
+        "gradients.py", "alive & ~ends & (i < counts)", "alive & (i < counts)",
+        f"{ALL_ACTIONS}::test_rolled_states_are_where_the_model_leads",
     ),
     "tail not discounted": (
         "values/rollouts.py", "jnp.where(weight > 0, weight * rest, 0.0)",
@@ -140,7 +150,7 @@ FAULTS = {
         "observation - difference", f"{RECTIFIED}[noise-model linear, rectified]",
     ),
     "mean deviation taken for the standard one": (
-        "models/linear_gaussian.py", "math.sqrt(math.pi / 2) * deviation", "deviation", FITTING,
+        "models/linear_gaussian.py", "UNBIASED * deviation", "deviation", FITTING,
     ),
     "a window one step too wide": (
         "importance.py", "((0, 0), (self.steps, 0))", "((0, 0), (self.steps + 1, 0))", IMPORTANCE,

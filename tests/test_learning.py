@@ -9,6 +9,9 @@ import pytest
 from gamps import datasets
 from gamps.envs import Minigolf, pendulum
 from gamps.errors import SettingError
+from gamps.experiments.awareness import cosines, policy_at, target
+from gamps.experiments.golf_setup import logs_of
+from gamps.experiments.treatments import seed_keys
 from gamps.fitting import ClosedForm, Keep
 from gamps.learning import ModelClass, Settings, choose, classes_of, learn, worth
 from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
@@ -124,3 +127,16 @@ def test_pendulum_is_known_as_gymnasium_has_it():
     assert jnp.array_equal(ended, log.terminated)
     assert jnp.array_equal(pendulum.clipped(jnp.zeros(4), jnp.array([9.0])),
                            concatenated(jnp.zeros(4), jnp.array([3.0])))  # fmt: skip
+
+
+def test_the_map_of_awareness_knows_the_true_gradient():
+    """Cosine one with the game itself, less with a fitted model, and the target's shape."""
+    keys = seed_keys(2)
+    logs = logs_of(GOLF, keys, std=1.0, n=30)
+    goal = target(GOLF)
+    assert goal.shape == (6, 1)
+    policy = policy_at(GOLF, 0.5, goal)
+    known = ModelClass(lambda *_: GOLF, Keep())
+    assert np.asarray(cosines(GOLF, logs, keys, policy, known, "ω")) == pytest.approx(np.ones(2))
+    fitted = np.asarray(cosines(GOLF, logs, keys, policy, QUADRATIC, "ML"))
+    assert ((fitted > 0.5) & (fitted < 0.9999)).all()
