@@ -262,9 +262,11 @@ def peer_trials() -> str:
     return table(["problem", "peer", "mean of each trial", "chosen"], rows)
 
 
-def paired_gap(ours: list[float], other: list[float]) -> str:
-    """Mean difference on the logs that both have, the first ones, with its standard error."""
-    gaps = [a - b for a, b in zip(ours, other, strict=False)]
+def paired_gap(ours: dict, other: dict) -> str:
+    """Mean difference on the logs that both have, with its standard error."""
+    theirs = dict(zip(other["seeds"], other["each"], strict=True))
+    own = zip(ours["seeds"], ours["each"], strict=True)
+    gaps = [value - theirs[seed] for seed, value in own if seed in theirs]
     mean = sum(gaps) / len(gaps)
     if len(gaps) < 2:
         return f"{mean:+.2f}"
@@ -278,8 +280,7 @@ def nearest() -> str:
     for name, found in load("peers")["results"].items():
         if "ours" in found:
             rivals = [who for who in WHO if who in found and who not in ("ours", "truth")]
-            ours = found["ours"]["each"]
-            columns = [f"{WHO[w]} {paired_gap(ours, found[w]['each'])}" for w in rivals]
+            columns = [f"{WHO[w]} {paired_gap(found['ours'], found[w])}" for w in rivals]
             rows.append([name, "; ".join(columns)])
     return table(["log", "gamps - peer, paired by log, ± s.e."], rows)
 
@@ -295,7 +296,8 @@ def decisions() -> str:
                 other = found.get(variant, {}).get("each", [])
             if len(other) < 2:
                 continue
-            gap = paired_gap(found["ours"]["each"], other)
+            who = "ours" if variant == "last" else variant
+            gap = paired_gap(found["ours"], {"each": other, "seeds": found[who]["seeds"]})
             label = "the last iterate" if variant == "last" else variant
             average = f"{sum(other) / len(other):.2f}"
             rows.append([name, label, str(len(other)), average, gap])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from jaxtyping import Array
 
 from gamps import datasets
 from gamps.envs import Minigolf, pendulum, swimmer
+from gamps.errors import OutputError
 from gamps.policies import Policy
 
 GOLF = Minigolf()
@@ -86,7 +88,9 @@ def log_of(name: str, seed: int, root: Path) -> Path:
             domain.source, behaviour, key, n=domain.episodes, steps=domain.horizon
         )
         steps = domain.horizon
-        datasets.save(dataset, log, behaviour, env=domain.env, steps=steps, discount=0.99)
+        # Another process may have been faster with the same log.
+        with contextlib.suppress(OutputError):
+            datasets.save(dataset, log, behaviour, env=domain.env, steps=steps, discount=0.99)
     return folder
 
 

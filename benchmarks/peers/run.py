@@ -5,7 +5,8 @@
     python benchmarks/peers/run.py draw                            # table and figure
 
 PEERS is an environment of its own: python -m venv PEERS, then PEERS/bin/pip install -r
-benchmarks/peers/requirements.txt. What is finished is kept in --out and never run again.
+benchmarks/peers/requirements.txt; gamps needs its extras minari and mujoco. What is done is kept
+in --out and never run again. `all` has hours of work; --domains minigolf-50 is a part of it.
 """
 
 from __future__ import annotations
@@ -111,20 +112,33 @@ def cell(
     report.console.print_json(json.dumps(made))
 
 
+def _result(path: Path, seed: int) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["result"]
+    return result | {"seed": seed}
+
+
 def _kept(out: Path) -> dict[str, dict[str, Any]]:
     """Results of all reported cells, by domain and who."""
     table: dict[str, dict[str, Any]] = {}
     for name, domain in DOMAINS.items():
         rows: dict[str, list[dict[str, Any]]] = {}
+        tried = _trials(peers.TRIED_ON[name.split("-")[0]], out)
+        chosen = {
+            algorithm: max(range(len(tried[algorithm])), key=lambda i: tried[algorithm][i]["mean"])
+            if algorithm in tried
+            else 0
+            for algorithm in peers.TRIALS
+        }
         for seed in range(domain.logs):
             for variant in ("behaviour", "truth", *ours.VARIANTS):
                 path = out / "ours" / f"{name}-{variant}-{seed}.json"
                 if path.exists():
                     who = "ours" if variant == "default" else variant
-                    rows.setdefault(who, []).append(json.loads(path.read_text())["result"])
-            for path in sorted((out / "cells").glob(f"{name}-*-{seed}.json")):
-                algorithm = path.stem.removeprefix(f"{name}-").split("-")[0]
-                rows.setdefault(algorithm, []).append(json.loads(path.read_text())["result"])
+                    rows.setdefault(who, []).append(_result(path, seed))
+            for algorithm, trial in chosen.items():
+                path = out / "cells" / f"{name}-{algorithm}-{trial}-{seed}.json"
+                if path.exists():
+                    rows.setdefault(algorithm, []).append(_result(path, seed))
         table[name] = rows
     return table
 
@@ -145,6 +159,7 @@ def draw(*, out: Path = OUT) -> None:
                 "chosen": report.summary([r["chosen"] for r in rows[who]]),
                 "best": report.summary([r["best"] for r in rows[who]]),
                 "least": min(values),
+                "seeds": [r["seed"] for r in rows[who]],
                 "each": values,
                 "each_last": [r.get("last", r["final"]) for r in rows[who]],
                 "seconds": float(np.median([r["processor_seconds"] for r in rows[who]])),

@@ -32,7 +32,7 @@ from gamps.models import (
     Support,
     concatenated,
 )
-from gamps.policies import Annealed, Policy, natural_units
+from gamps.policies import Annealed, Gaussian, Policy, natural_units
 from gamps.search import Search
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -204,11 +204,17 @@ def learn(
             "trajectories", f"{trajectories.n_trajectories}", "Evidence needs at least five"
         )
     s = Settings() if settings is None else settings
+    if not isinstance(behaviour, Gaussian):
+        raise SettingError("behaviour", type(behaviour).__name__, "Start from a Gaussian policy")
+    for name, least in (("rounds", 1), ("members", 2), ("folds", 2)):
+        if getattr(s, name) < least:
+            raise SettingError(name, f"{getattr(s, name)}", f"Choose at least {least}")
     key_split, key = jax.random.split(key)
     order = np.asarray(jax.random.permutation(key_split, trajectories.n_trajectories))
-    std = jnp.exp(behaviour.log_std)  # type: ignore[attr-defined]
-    policy: Policy = eqx.tree_at(lambda p: p.log_std, behaviour, jnp.log(std))
+    std = jnp.exp(behaviour.log_std)
     units = natural_units(behaviour, trajectories)
+    # The deviation is annealed, whatever its gradient says.
+    units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
     rewards = np.asarray(trajectories.rewards)[np.asarray(trajectories.mask)]
     total = s.rounds * s.iterations
     climb = Search(
@@ -231,7 +237,7 @@ def learn(
         explore=Annealed(s.first_std * std, s.least_std * std, total),
         optimiser=_falling_adam(total),
     )
-    state, model, choice = climb.init(policy), None, None
+    state, model, choice = climb.init(behaviour), None, None
     rounds: list[Round] = []
     for number in range(s.rounds):
         key_choose, key_fit, key_climb, key_worth = jax.random.split(
@@ -363,7 +369,8 @@ def _unseen(
 def _each_log_prob(model: Model, log: Trajectories) -> Float[Array, "N T"]:
     each = jax.vmap(jax.vmap(model.log_prob))(log.states, log.actions, log.next_states)
     # A point mass that a model rules out, and padding, must not turn a sum into no number.
-    return jnp.where(log.mask, jnp.maximum(each, -1e3), 0.0)
+    each = jnp.where(jnp.isnan(each), -1e3, jnp.maximum(each, -1e3))
+    return jnp.where(log.mask, each, 0.0)
 
 
 def worth(

@@ -171,8 +171,8 @@ def _within(
 ) -> Policy:
     """The policy after the change, or after as much of it as the divergence allows."""
     new: Policy = eqx.apply_updates(policy, change)
-    each = jax.vmap(lambda s: policy.divergence(new, s))(at.states[:, 0])
-    mean = jnp.mean(each)
+    each = jax.vmap(jax.vmap(lambda s: policy.divergence(new, s)))(at.states)
+    mean = jnp.sum(jnp.where(at.mask, each, 0.0)) / jnp.sum(at.mask)
     # For small steps the divergence grows with the square of their length.
     share = jnp.where(mean > largest, jnp.sqrt(largest / jnp.where(mean > 0, mean, 1.0)), 1.0)
     shorter = jax.tree.map(lambda u: share.astype(u.dtype) * u, change)

@@ -124,7 +124,8 @@ def tempered(
     By logarithms with the largest taken out; a weight of zero stays zero unless the power is zero.
     """
     log = jnp.where(mask & (omega > 0), jnp.log(jnp.where(omega > 0, omega, 1.0)), -jnp.inf)
-    log = log - jnp.max(log)
+    largest = jnp.max(log)
+    log = log - jnp.where(jnp.isfinite(largest), largest, 0.0)
     power = jnp.where(exponent == 0, 1.0, jnp.exp(exponent * log))
     power = jnp.where(mask, power, 0.0)
     total = jnp.maximum(jnp.sum(power), jnp.finfo(omega.dtype).tiny)

@@ -55,8 +55,9 @@ class Ensemble(Model):
       members: a model whose every array has a leading axis of members, as
         `eqx.filter_vmap(make)(keys)` gives.
       size: how many.
-      support: keeps imagined observations in the range of the log and says what `doubt` is
-        compared with; None leaves them as they come.
+      support: keeps what the ensemble imagines in the range of the log and says what `doubt` is
+        compared with; None leaves observations as they come. An end that lies beyond the range
+        of the log is then never imagined.
     """
 
     members: Any

@@ -20,6 +20,7 @@ from gamps.settings import number
 RIDGE = 1e-6
 # Of the usual standard deviation: the least that a reweighted model believes in.
 LEAST_SHARE = 0.25
+SMALLEST = 1e-9  # where a dimension is predicted exactly, or never changes
 UNBIASED = math.sqrt(math.pi / 2)  # the standard deviation of a normal over its mean deviation
 
 
@@ -119,7 +120,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
             mean = jax.vmap(_one_dimension)(precise, moments.T).T
             deviation = regress(gram, deviations, ridge=RIDGE)
             # A linear deviation comes close to zero somewhere, where nothing is that precise.
-            least = LEAST_SHARE * UNBIASED * total / weight
+            least = jnp.maximum(LEAST_SHARE * UNBIASED * total / weight, SMALLEST)
         std = UNBIASED * deviation
         return LinearGaussian(
             mean,

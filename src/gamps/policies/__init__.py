@@ -3,13 +3,14 @@
 from gamps.policies.boltzmann import Boltzmann
 from gamps.policies.description import describe, rebuild
 from gamps.policies.features import Affine, OneHot, RadialBasis
-from gamps.policies.gaussian import Annealed, LinearGaussian, MLPGaussian
+from gamps.policies.gaussian import Annealed, Gaussian, LinearGaussian, MLPGaussian
 from gamps.policies.types import Policy, log_probs, natural_units, score_norms
 
 __all__ = [
     "Affine",
     "Annealed",
     "Boltzmann",
+    "Gaussian",
     "LinearGaussian",
     "MLPGaussian",
     "OneHot",

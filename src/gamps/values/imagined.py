@@ -41,8 +41,8 @@ class Imagined(eqx.Module):
       sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
         common random numbers. `gamps bench noise` shows why the first is the default. "rows":
         the steps of a trajectory, for several actions of one state compared with each other.
-      penalty: of an ensemble's doubt, in units of reward; its members then take turns within a
-        trajectory. None takes each alone, and their mean.
+      penalty: of an ensemble's doubt, in units of reward; a trajectory then follows one member
+        within the ensemble's support. None takes each member alone, and their mean.
       block: trajectories rolled out side by side.
     """
 

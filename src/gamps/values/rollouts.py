@@ -178,7 +178,7 @@ def returns(
         following = following.astype(states.dtype)
         gained = reward(states, actions, following).astype(dtype)
         if penalty is not None:
-            gained = gained - penalty.astype(dtype) * jnp.maximum(doubt - FREE_DOUBT, 0.0)
+            gained = gained - jnp.asarray(penalty, dtype) * jnp.maximum(doubt - FREE_DOUBT, 0.0)
         gained = weight * gained
         # A select, not a product: what an ended trajectory goes on to imagine may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
