@@ -35,7 +35,7 @@ class Logged(eqx.Module):
         self,
         key: Key[Array, ""],
         policy: Policy,
-        model: Model,
+        model: Model | None,
         task: Task,
         trajectories: Trajectories,
         ratios: Ratios,
