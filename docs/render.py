@@ -225,27 +225,23 @@ def noise() -> str:
     return table(["problem", "baseline", "noise", "variance", "time", "variance × time"], rows)
 
 
-WHO = {
-    "behaviour": "behaviour, noise off",
-    "bc": "BC",
-    "iql": "IQL",
-    "cql": "CQL",
-    "td3bc": "TD3+BC",
-    "awac": "AWAC",
-    "ours": "**gamps**",
-    "truth": "gamps, true model",
-}
+def who() -> dict[str, str]:
+    """Names of those compared, ours in bold."""
+    labels = load("peers")["settings"]["labels"]
+    return labels | {"ours": f"**{labels['ours']}**"}
 
 
 def peers() -> str:
     """Every finished cell of the comparison."""
     rows = []
     for name, found in load("peers")["results"].items():
-        for who in (w for w in WHO if w in found):
-            row = found[who]
+        for name_of, label in who().items():
+            if name_of not in found:
+                continue
+            row = found[name_of]
             columns = [spread(row[k]) for k in ("final", "chosen", "best")]
             least, seconds = f"{row['least']:.2f}", f"{row['seconds']:.0f}"
-            rows.append([name, WHO[who], str(row["final"]["n"]), *columns, least, seconds])
+            rows.append([name, label, str(row["final"]["n"]), *columns, least, seconds])
     header = ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "s"]
     return table(header, rows)
 
@@ -254,11 +250,11 @@ def peer_trials() -> str:
     """Settings tried for each peer."""
     rows = []
     for family, by_algorithm in load("peers")["settings"]["trials"].items():
-        for who, trials in by_algorithm.items():
+        for algorithm, trials in by_algorithm.items():
             best = max(trials, key=lambda trial: trial["mean"])
             named = ", ".join(f"{k} {v}" for k, v in best["settings"].items()) or "defaults"
             means = ", ".join(f"{trial['mean']:.1f}" for trial in trials)
-            rows.append([family, WHO[who], means, named])
+            rows.append([family, who()[algorithm], means, named])
     return table(["problem", "peer", "mean of each trial", "chosen"], rows)
 
 
@@ -279,8 +275,8 @@ def nearest() -> str:
     rows = []
     for name, found in load("peers")["results"].items():
         if "ours" in found:
-            rivals = [who for who in WHO if who in found and who not in ("ours", "truth")]
-            columns = [f"{WHO[w]} {paired_gap(found['ours'], found[w])}" for w in rivals]
+            rivals = [w for w in who() if w in found and w not in ("ours", "truth")]
+            columns = [f"{who()[w]} {paired_gap(found['ours'], found[w])}" for w in rivals]
             rows.append([name, "; ".join(columns)])
     return table(["log", "gamps - peer, paired by log, ± s.e."], rows)
 
@@ -296,8 +292,8 @@ def decisions() -> str:
                 other = found.get(variant, {}).get("each", [])
             if len(other) < 2:
                 continue
-            who = "ours" if variant == "last" else variant
-            gap = paired_gap(found["ours"], {"each": other, "seeds": found[who]["seeds"]})
+            source = found["ours" if variant == "last" else variant]
+            gap = paired_gap(found["ours"], {"each": other, "seeds": source["seeds"]})
             label = "the last iterate" if variant == "last" else variant
             average = f"{sum(other) / len(other):.2f}"
             rows.append([name, label, str(len(other)), average, gap])

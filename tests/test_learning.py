@@ -67,8 +67,7 @@ def test_evidence_finds_the_class_that_can_express_the_game():
     order = np.arange(200)
     omega = log.mask.astype(float)
     classes = {"linear": LINEAR, "quadratic": QUADRATIC}
-    settings = Settings(exponents=(0.0,))
-    (name, _), evidence = choose(KEY, omega, log, order, classes, settings)
+    (name, _), evidence = choose(KEY, omega, log, order, classes, exponents=(0.0,), folds=5)
     assert name == "quadratic"
     assert evidence["quadratic, β = 0"] > evidence["linear, β = 0"] + 0.1
 
@@ -77,10 +76,10 @@ def test_evidence_trusts_omega_only_where_it_must():
     """ω on the far third: the misspecified class needs it, the adequate one does not gain by it."""
     log = golf_log(400)
     omega = jnp.where(log.states[..., 0] > 14, 20.0, 1.0) * log.mask
-    order, settings = np.arange(400), Settings(exponents=(0.0, 1.0))
-    (_, beta), _ = choose(KEY, omega, log, order, {"linear": LINEAR}, settings)
+    parts = dict(exponents=(0.0, 1.0), folds=5)
+    (_, beta), _ = choose(KEY, omega, log, np.arange(400), {"linear": LINEAR}, **parts)
     assert beta == 1.0
-    (_, beta), evidence = choose(KEY, omega, log, order, {"quadratic": QUADRATIC}, settings)
+    _, evidence = choose(KEY, omega, log, np.arange(400), {"quadratic": QUADRATIC}, **parts)
     gain = evidence["quadratic, β = 1"] - evidence["quadratic, β = 0"]
     assert gain < 0.1
 
@@ -96,13 +95,14 @@ def test_a_known_model_is_kept():
 
 
 def test_worth_of_the_true_model_is_the_true_return():
-    log = golf_log(400)
+    log = golf_log(4_000)
     members = jax.tree.map(lambda x: jnp.stack([x] * 2) if eqx.is_array(x) else x, GOLF)
     estimate, lower = worth(
         KEY, behaviour(), Ensemble(members, 2, Support.of(log)), GOLF.task(), log
     )
     assert lower <= estimate
-    assert estimate == pytest.approx(mean_return(behaviour()), abs=3.0)
+    # An episode's return has a deviation of about 14: five standard errors of both means.
+    assert estimate == pytest.approx(mean_return(behaviour()), abs=1.5)
 
 
 def test_network_class_is_fitted_and_small_logs_are_refused():

@@ -63,10 +63,10 @@ def _swimmer(episodes: int, logs: int) -> Domain:
 
 DOMAINS = {
     "minigolf-50": _golf(50, 20),
-    "minigolf-500": _golf(500, 5),
-    "minigolf-5000": _golf(5_000, 5),
+    "minigolf-500": _golf(500, 20),
+    "minigolf-5000": _golf(5_000, 20),
     "swimmer-100": _swimmer(100, 10),
-    "swimmer-1000": _swimmer(1_000, 3),
+    "swimmer-1000": _swimmer(1_000, 10),
     "pendulum-100": Domain(
         pendulum.ID, pendulum.ID, pendulum.policy, 100, 10, 1_000, (-3.0, 3.0), 1.0, 5_000, 10
     ),

@@ -17,7 +17,8 @@ import numpy as np
 from domains import DOMAINS, TUNING, Actor, evaluate, log_of
 
 from gamps import report
-from gamps.errors import GampsError
+from gamps.errors import GampsError, SettingError
+from gamps.experiments.cells import kept
 
 # The first of each is d3rlpy's default.
 TRIALS: dict[str, list[dict[str, Any]]] = {
@@ -50,7 +51,7 @@ TRIALS: dict[str, list[dict[str, Any]]] = {
 # Where settings are tried, for the larger logs of the same problem too.
 TRIED_ON = {"minigolf": "minigolf-50", "swimmer": "swimmer-100", "pendulum": "pendulum-100"}
 TRIED_STEPS = {"minigolf": 3_000, "swimmer": 5_000, "pendulum": 5_000}
-# A step of CQL costs four times as many seconds as another's; on long trainings it gets half.
+# A step of CQL costs several times as many seconds as another's; on long trainings it gets half.
 DEAR = {("swimmer", "cql"): 0.5}
 
 
@@ -66,7 +67,6 @@ def cells_of(
             "settings": TRIALS[algorithm][trial],
             "steps": int(steps * DEAR.get((name.split("-")[0], algorithm), 1.0)),
             "seed": seed,
-            "quick_sampling": True,
             "bounds": DOMAINS[name].bounds,
         }
         for seed in seeds
@@ -77,9 +77,11 @@ def cells_of(
 
 def run(cells: dict[str, dict[str, Any]], out: Path, python: str) -> dict[str, dict[str, Any]]:
     """Train what is missing, evaluate it, and return every cell's result."""
+    if not Path(python).is_file():
+        raise SettingError("python", repr(python), "Give the path of the peers' interpreter")
     folder = out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in cells if not (folder / f"{name}.json").exists()]
+    missing = [name for name in cells if kept(folder / f"{name}.json", cells[name]) is None]
     with report.bar("peers", len(cells)) as advance:
         for name in cells:
             if name not in missing:

@@ -12,6 +12,8 @@ in --out and never run again. `all` has hours of work; --domains minigolf-50 is 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +26,7 @@ from tyro.extras import SubcommandApp
 
 from gamps import report
 from gamps.compilation import keep_compiled
+from gamps.errors import GampsError, SettingError
 from gamps.experiments.cells import run_cells
 from gamps.processes import cores
 
@@ -41,7 +44,13 @@ LABELS = {
 app = SubcommandApp()
 
 
-def _ours(domains: tuple[str, ...], variants: tuple[str, ...], out: Path, workers: int) -> Any:
+def _ours(
+    domains: tuple[str, ...],
+    variants: tuple[str, ...],
+    out: Path,
+    workers: int,
+    seeds: Sequence[int] | None = None,
+) -> dict[str, dict[str, Any]]:
     cells = {
         f"{name}-{variant}-{seed}": {
             "domain": name,
@@ -52,7 +61,7 @@ def _ours(domains: tuple[str, ...], variants: tuple[str, ...], out: Path, worker
         for name in domains
         for variant in variants
         if variant != "truth" or name.startswith("minigolf")
-        for seed in range(DOMAINS[name].logs)
+        for seed in (range(DOMAINS[name].logs) if seeds is None else seeds)
     }
     with report.bar("gamps", len(cells)) as advance:
         return run_cells(ours.work, cells, out / "ours", workers=workers, advance=advance)
@@ -103,9 +112,12 @@ def cell(
       trial: number of a peer's setting; 0 is its default.
       out: folder for the log and the cell.
     """
+    known = {"domain": (domain, DOMAINS), "who": (who, ("ours", *peers.TRIALS))}
+    for name, (given, choices) in known.items():
+        if given not in choices:
+            raise SettingError(name, repr(given), f"Choose one of {', '.join(choices)}")
     if who == "ours":
-        logs = str(out / "logs")
-        made = ours.work({"domain": domain, "variant": "default", "seed": seed, "logs": logs})
+        (made,) = _ours((domain,), ("default",), out, workers=1, seeds=[seed]).values()
     else:
         cells = peers.cells_of(domain, [seed], {who: [trial]})
         (made,) = peers.run(cells, out, python).values()
@@ -151,6 +163,8 @@ def draw(*, out: Path = OUT) -> None:
       out: folder of the cells; peers.json and peers.png are written there.
     """
     table, results = _kept(out), {}
+    if not any(table.values()):
+        raise SettingError("out", f"{out} holds no finished cell", "Run `all` or `cell` first")
     for name, rows in table.items():
         finals = {who: [r["final"] for r in runs] for who, runs in rows.items()}
         results[name] = {
@@ -163,12 +177,12 @@ def draw(*, out: Path = OUT) -> None:
                 "each": values,
                 "each_last": [r.get("last", r["final"]) for r in rows[who]],
                 "seconds": float(np.median([r["processor_seconds"] for r in rows[who]])),
-                "last": report.summary([r.get("last", r["final"]) for r in rows[who]]),
             }
             for who, values in finals.items()
         }
     trials = {family: _trials(where, out) for family, where in peers.TRIED_ON.items()}
     settings = {
+        "labels": LABELS,
         "logs": {name: domain.logs for name, domain in DOMAINS.items()},
         "steps": {name: domain.steps for name, domain in DOMAINS.items()},
         "trials": trials,
@@ -243,4 +257,7 @@ def _figure(results: dict[str, Any]) -> Any:
 
 if __name__ == "__main__":
     keep_compiled()
-    app.cli(description=__doc__)
+    try:
+        app.cli(description=__doc__)
+    except GampsError as error:
+        sys.exit(str(error))

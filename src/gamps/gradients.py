@@ -50,7 +50,8 @@ class AllActions(eqx.Module):
 
     The states are those of the log, or where a few imagined steps of the current policy lead from
     them; that the log's states are not quite the policy's is what this gradient neglects, where
-    the ratios of whole trajectories would leave it two or three effective ones.
+    the ratios of whole trajectories would leave it two or three effective ones. All states count
+    alike, without γ^t, and the actions of a state are summed.
 
     Attributes:
       states: so many logged steps, drawn anew each iteration.
@@ -108,7 +109,10 @@ class AllActions(eqx.Module):
 def _rolled(
     key: Key[Array, ""], policy: Policy, model: Model, task: Task, states: Any, steps: int
 ) -> Any:
-    """States some imagined steps on; one whose trajectory ends stays where it last was."""
+    """States some imagined steps on; one whose trajectory ends stays where it last was.
+
+    Of an ensemble, another member may make each step.
+    """
     key_count, key_noise = jax.random.split(key)
     counts = jax.random.randint(key_count, (len(states),), 0, steps + 1)
 

@@ -59,10 +59,15 @@ class Ones(eqx.Module):
         return trajectories.mask.astype(ratios.discounted_rho.dtype)
 
 
-def _share(value: Any) -> Array:
-    if isinstance(value, (int, float, np.floating)) and not 0 <= value <= 1:
-        raise SettingError("uniform", f"{value}", "A share lies in [0, 1]")
-    return as_number(value)
+def _share(name: str, default: float) -> Any:
+    """A field for a traced number from zero to one."""
+
+    def checked(value: Any) -> Array:
+        if isinstance(value, (int, float, np.floating)) and not 0 <= value <= 1:
+            raise SettingError(name, f"{value}", "Choose it in [0, 1]")
+        return as_number(value)
+
+    return eqx.field(default=default, converter=checked)
 
 
 class Mixed(eqx.Module):
@@ -77,7 +82,7 @@ class Mixed(eqx.Module):
     """
 
     base: Callable[..., Float[Array, "N T"]] = GradientAware()
-    uniform: Float[Array, "*seeds"] | float = eqx.field(default=0.5, converter=_share)
+    uniform: Float[Array, "*seeds"] | float = _share("uniform", 0.5)
 
     def __call__(
         self,
@@ -102,7 +107,7 @@ class Tempered(eqx.Module):
     """
 
     base: Callable[..., Float[Array, "N T"]] = GradientAware()
-    exponent: Float[Array, "*seeds"] | float = eqx.field(default=0.5, converter=_share)
+    exponent: Float[Array, "*seeds"] | float = _share("exponent", 0.5)
 
     def __call__(
         self,

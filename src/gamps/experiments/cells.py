@@ -56,7 +56,7 @@ def run_cells(
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, arguments in cells.items():
-        result = _kept(folder / f"{name}.json", arguments)
+        result = kept(folder / f"{name}.json", arguments)
         if result is not None:
             found[name] = result
             advance(name)
@@ -71,7 +71,8 @@ def run_cells(
     return {name: found[name] for name in cells}
 
 
-def _kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:
+def kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a cell that was run with the same arguments, or None if there is none."""
     if not path.exists():
         return None
     try:

@@ -40,7 +40,7 @@ class Imagined(eqx.Module):
       antithetic: the second half of the rollouts has the negated noise of the first.
       sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
         common random numbers. `gamps bench noise` shows why the first is the default. "rows":
-        the steps of a trajectory, for several actions of one state compared with each other.
+        the steps of a trajectory, none of them padded, for several actions of one state compared.
       penalty: of an ensemble's doubt, in units of reward; a trajectory then follows one member
         within the ensemble's support. None takes each member alone, and their mean.
       block: trajectories rolled out side by side.

@@ -1,0 +1,94 @@
+"""What evidence chooses among: kinds of models, and ensembles of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.fitting import ClosedForm, EachMember, Minibatches
+from gamps.models import (
+    Ensemble,
+    LinearGaussian,
+    MLPGaussian,
+    Model,
+    Quadratic,
+    Support,
+    concatenated,
+)
+from gamps.trajectories import Trajectories
+
+
+class ModelClass(NamedTuple):
+    """A kind of model, and how it is fitted.
+
+    Attributes:
+      make: from a key and the log to a model that is not fitted yet.
+      fit: `fitting` part.
+      trial: a cheaper one for held-out evidence; None takes `fit`.
+    """
+
+    make: Callable[[Key[Array, ""], Trajectories], Model]
+    fit: Any
+    trial: Any = None
+
+
+Classes = Mapping[str, ModelClass]
+
+
+def classes_of(
+    features: Callable[[Any, Any], Float[Array, "F"]] = concatenated, *, rectified: bool = False
+) -> Classes:
+    """The model classes that evidence chooses among, all on the same features of (s, a).
+
+    Args:
+      features: of one observation and one action; what the actuators do belongs here.
+      rectified: whether an observation never grows; see `models.GaussianDifference`.
+    """
+
+    def quadratic(key: Array, log: Trajectories) -> Model:
+        del key
+        return _closed(Quadratic(features), log, rectified)
+
+    def network(key: Array, log: Trajectories) -> Model:
+        return MLPGaussian.create(
+            key, log, hidden=(64, 64), features=features, least_std=0.1, rectified=rectified
+        )
+
+    return {
+        "quadratic": ModelClass(quadratic, ClosedForm()),
+        "network": ModelClass(network, _annealed(100), trial=_annealed(40)),
+    }
+
+
+def _annealed(epochs: int) -> Minibatches:
+    return Minibatches(epochs=epochs, learning_rate=5e-3, patience=epochs, decay=True)
+
+
+def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian:
+    example = jax.eval_shape(features, log.states[0, 0], log.actions[0, 0])
+    zeros = jnp.zeros((example.shape[0], log.states.shape[-1]), dtype=float)
+    least = jnp.full(log.states.shape[-1], 1e-3)
+    return LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=rectified)
+
+
+fitted = eqx.filter_jit(lambda fit, key, model, log, weights: fit(key, model, log, weights)[0])
+
+
+def ensemble(
+    key: Key[Array, ""],
+    log: Trajectories,
+    weights: Float[Array, "N T"],
+    kind: ModelClass,
+    members: int,
+) -> Ensemble:
+    """Members of one kind, each fitted to its own bootstrap of the weighted log."""
+    key_make, key_fit = jax.random.split(key)
+    models = eqx.filter_vmap(lambda k: kind.make(k, log))(jax.random.split(key_make, members))
+    unfitted = Ensemble(models, members, Support.of(log))
+    made: Ensemble = fitted(EachMember(kind.fit), key_fit, unfitted, log, weights)
+    return made

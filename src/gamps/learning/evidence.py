@@ -1,0 +1,105 @@
+"""Which model class, and how far ω is trusted: by trajectories that were held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from gamps.learning.classes import Classes, ModelClass, fitted
+from gamps.models import Model
+from gamps.trajectories import Trajectories
+from gamps.weights import tempered
+
+LARGE = 5_000  # transitions
+
+
+def choose(
+    key: Key[Array, ""],
+    omega: Float[Array, "N T"],
+    trajectories: Trajectories,
+    order: np.ndarray,
+    classes: Classes,
+    *,
+    exponents: Sequence[float],
+    folds: int,
+) -> tuple[tuple[str, float], dict[str, float]]:
+    """Class and β by the ω-weighted log-likelihood of trajectories that no fit has seen.
+
+    The best class at the first β is the reference; another candidate takes its place only if it is
+    better by more than one standard error, over held-out trajectories, of the difference.
+
+    Args:
+      key: for fits that draw minibatches.
+      omega: ω of the current policy.
+      trajectories: the log.
+      order: of its trajectories, in which they are cut into parts.
+      classes: kinds of models.
+      exponents: β to choose from.
+      folds: parts of the log that are held out in turn.
+
+    Returns:
+      The chosen class and β, and the weighted log-likelihood of every candidate.
+    """
+    pairs = [(name, beta) for name in classes for beta in exponents]
+    if len(pairs) == 1:
+        return pairs[0], {}
+    # A small log is held out part by part, until all of it was; of a large one a part is enough.
+    parts = np.array_split(order, folds)
+    if int(jnp.sum(trajectories.mask)) > LARGE:
+        parts = parts[:1]
+    held_out = np.concatenate(parts)
+    likelihoods = {
+        (name, beta): np.concatenate(
+            [_unseen(key, omega, trajectories, part, classes[name], beta) for part in parts]
+        )
+        for name, beta in pairs
+    }
+    every = tempered(omega[held_out], trajectories.mask[held_out], 1.0)
+    weights = np.asarray(every, float)
+
+    def gain(pair: tuple[str, float], over: np.ndarray) -> tuple[float, float]:
+        """Weighted mean of the difference, and its standard error over trajectories."""
+        difference = np.where(weights > 0, likelihoods[pair] - over, 0.0)
+        rows, totals = (weights * difference).sum(axis=1), weights.sum(axis=1)
+        mean = rows.sum() / totals.sum()
+        error = math.sqrt(np.sum((rows - mean * totals) ** 2)) / totals.sum()
+        return float(mean), error
+
+    evidence = {f"{n}, β = {b:g}": gain((n, b), np.zeros_like(weights))[0] for n, b in pairs}
+    plain = [pair for pair in pairs if pair[1] == exponents[0]]
+    reference = max(plain, key=lambda pair: gain(pair, np.zeros_like(weights))[0])
+    gains = {pair: gain(pair, likelihoods[reference]) for pair in pairs}
+    best = max(gains, key=lambda pair: gains[pair][0])
+    mean, error = gains[best]
+    return (best if mean > error else reference), evidence
+
+
+def _unseen(
+    key: Key[Array, ""],
+    omega: Float[Array, "N T"],
+    trajectories: Trajectories,
+    part: np.ndarray,
+    kind: ModelClass,
+    beta: float,
+) -> np.ndarray:
+    """Log-densities of some trajectories under a model fitted to the others."""
+    # The others by a weight of zero: all parts have one shape, and one program.
+    others = trajectories.mask & ~np.isin(np.arange(trajectories.n_trajectories), part)[:, None]
+    weights = tempered(omega, others, beta)
+    fit = kind.fit if kind.trial is None else kind.trial
+    model = fitted(fit, key, kind.make(key, trajectories), trajectories, weights)
+    return np.asarray(_each_log_prob(model, jax.tree.map(lambda x: x[part], trajectories)))
+
+
+@eqx.filter_jit
+def _each_log_prob(model: Model, log: Trajectories) -> Float[Array, "N T"]:
+    each = jax.vmap(jax.vmap(model.log_prob))(log.states, log.actions, log.next_states)
+    # A point mass that a model rules out, and padding, must not turn a sum into no number.
+    each = jnp.where(jnp.isnan(each), -1e3, jnp.maximum(each, -1e3))
+    return jnp.where(log.mask, each, 0.0)

@@ -1,0 +1,56 @@
+"""What an ensemble thinks of a policy: whole imagined episodes, member by member."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.models import Ensemble
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+from gamps.values.rollouts import draw, returns
+
+
+def worth(
+    key: Key[Array, ""], policy: Policy, model: Ensemble, task: Task, starts: Trajectories
+) -> tuple[float, float]:
+    """Imagined return from the logged starts: the members' mean, and that less their deviation.
+
+    Of the mean action, which is what will be deployed.
+    """
+    silent = jnp.full_like(policy.log_std, -jnp.inf)  # type: ignore[attr-defined]
+    policy = eqx.tree_at(lambda p: p.log_std, policy, silent)
+    each = _by_member(key, policy, model, task, starts.states[:, 0], starts.n_steps)
+    mean, std = float(jnp.mean(each)), float(jnp.std(each, ddof=1))
+    return mean, mean - std
+
+
+@eqx.filter_jit
+def _by_member(
+    key: Array, policy: Policy, model: Ensemble, task: Task, firsts: Array, horizon: int
+) -> Float[Array, "K"]:
+    rollouts = max(200 // len(firsts), 1)
+    states = jnp.moveaxis(jnp.repeat(firsts, rollouts, axis=0), 0, -1)
+
+    def one(i: int) -> Array:
+        alone = Ensemble(
+            jax.tree.map(lambda x: x[i : i + 1] if eqx.is_array(x) else x, model.members),
+            1,
+            model.support,
+        )
+        noise = draw(
+            key,
+            policy,
+            alone,
+            starts=states.shape[-1],
+            rollouts=1,
+            horizon=horizon,
+            antithetic=False,
+            dtype=states.dtype,
+        )
+        return jnp.mean(returns(policy, alone, task, noise, states))
+
+    return jnp.stack([one(i) for i in range(model.size)])
