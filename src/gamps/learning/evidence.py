@@ -16,6 +16,7 @@ from gamps.models import Model
 from gamps.trajectories import Trajectories
 from gamps.weights import tempered
 
+SURE = 2.0  # standard errors
 LARGE = 5_000  # transitions
 
 
@@ -31,8 +32,8 @@ def choose(
 ) -> tuple[tuple[str, float], dict[str, float]]:
     """Class and β by the ω-weighted log-likelihood of trajectories that no fit has seen.
 
-    The best class at the first β is the reference; another candidate takes its place only if it is
-    better by more than one standard error, over held-out trajectories, of the difference.
+    The first class at the first β is the reference; the best other candidate takes its place only
+    if it is better by more than two standard errors, over held-out trajectories, of the difference.
 
     Args:
       key: for fits that draw minibatches.
@@ -72,12 +73,10 @@ def choose(
         return float(mean), error
 
     evidence = {f"{n}, β = {b:g}": gain((n, b), np.zeros_like(weights))[0] for n, b in pairs}
-    plain = [pair for pair in pairs if pair[1] == exponents[0]]
-    reference = max(plain, key=lambda pair: gain(pair, np.zeros_like(weights))[0])
-    gains = {pair: gain(pair, likelihoods[reference]) for pair in pairs}
+    gains = {pair: gain(pair, likelihoods[pairs[0]]) for pair in pairs}
     best = max(gains, key=lambda pair: gains[pair][0])
     mean, error = gains[best]
-    return (best if mean > error else reference), evidence
+    return (best if mean > SURE * error else pairs[0]), evidence
 
 
 def _unseen(
