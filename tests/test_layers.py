@@ -7,12 +7,13 @@ import gamps
 
 LAYERS = [
     {"errors", "trajectories", "tasks", "tabular", "_version"}
-    | {"noise", "linear", "networks", "settings", "compilation", "processes"},
+    | {"noise", "linear", "networks", "settings", "compilation", "processes", "sealed"},
     {"policies", "models", "envs"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},
     {"search"},
-    {"recipes", "learning", "theory", "evaluation", "checkpoints", "datasets"},
+    {"recipes", "learning", "theory", "evaluation", "checkpoints", "datasets"}
+    | {"behaviour", "inspection", "training", "exporting", "deployed"},
     {"report", "experiments", "bench", "cli"},
 ]
 WITHIN = {0, 1, 5, 6}  # layers whose modules may import one another

@@ -31,6 +31,7 @@ from gamps.experiments.cells import run_cells
 from gamps.processes import cores
 
 OUT = Path("runs/peers")
+SMALL = ("minigolf-50", "swimmer-100", "pendulum-100")
 LABELS = {
     "behaviour": "behaviour, noise off",
     "bc": "BC",
@@ -84,7 +85,7 @@ def run_all(
       workers: processes for our trainings; a peer's training has one core.
     """
     _ours(domains, ("behaviour", "truth", "default"), out, workers)
-    small = tuple(name for name in domains if name in peers.TRIED_ON.values())
+    small = tuple(name for name in domains if name in SMALL)
     _ours(small, tuple(v for v in ours.VARIANTS if v != "default"), out, workers)
     for name in domains:
         peers.reported(name, out, python)
@@ -134,7 +135,8 @@ def _kept(out: Path) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
     for name, domain in DOMAINS.items():
         rows: dict[str, list[dict[str, Any]]] = {}
-        tried = _trials(peers.TRIED_ON[name.split("-")[0]], out)
+        family = name.split("-")[0]
+        tried = _trials(peers.TRIED_ON[family], out) if family in peers.TRIED_ON else {}
         chosen = {
             algorithm: max(range(len(tried[algorithm])), key=lambda i: tried[algorithm][i]["mean"])
             if algorithm in tried

@@ -62,5 +62,17 @@ class DatasetError(FieldError):
     """A dataset on disk that cannot be trusted; an index starts with the episode's number."""
 
 
+class UnfitLogError(FieldError):
+    """A log that `inspect` finds fatal: training on it would fail, or mean nothing."""
+
+
+class CheckpointError(FieldError):
+    """A checkpoint that is not what was written; the field is its file."""
+
+
+class RunError(GampsError):
+    """A run folder that cannot be used for what was asked."""
+
+
 class MissingExtraError(GampsError, ImportError):
     """An optional package is needed and not installed; the message says how to install it."""

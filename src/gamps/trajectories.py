@@ -25,7 +25,8 @@ class Episode(NamedTuple):
       observations: `[T + 1, ...]`, the last one being where the episode ended.
       actions: `[T, ...]`, as the policy drew them, before any clipping by the environment.
       rewards: `[T]`.
-      behaviour_log_prob: `[T]`, log-density of each action under the logging policy.
+      behaviour_log_prob: `[T]`, log-density of each action under the logging policy; None until it
+        is known.
       terminated: True if the environment ended it, False if it was cut off.
     """
 
@@ -112,6 +113,10 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
     """
     if not episodes:
         raise TrajectoryError("episodes", "the list is empty", "Pass at least one Episode")
+    for i, episode in enumerate(episodes):
+        if episode.behaviour_log_prob is None:
+            mend = "Log them, or estimate the logging policy by gamps.behaviour.estimate"
+            raise TrajectoryError("behaviour_log_prob", "missing", mend, index=i)
     rows = [Episode._make(map(np.asarray, episode)) for episode in episodes]
     for i, row in enumerate(rows):
         _check_lengths(i, row, rows[0])

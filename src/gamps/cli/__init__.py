@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tyro
 from tyro.extras import SubcommandApp
@@ -11,15 +11,24 @@ from tyro.extras import SubcommandApp
 from gamps import bench, experiments
 from gamps._version import __version__
 from gamps.cli.collect import collect
+from gamps.cli.export import export, play
+from gamps.cli.importing import fit_behaviour, import_
+from gamps.cli.inspect import inspect
+from gamps.cli.train import resume, train, with_settings
 from gamps.compilation import keep_compiled
 from gamps.errors import GampsError
 
 DESCRIPTION = """Batch policy search with gradient-aware models.
 
-Start with a reproduction of the paper's gridworld table, in seconds, or log a policy of your own:
+From a log of your own controller to a policy:
 
-    gamps reproduce table1 --quick
-    gamps collect Swimmer-v5 --steps 200 --dataset swimmer/random-v0
+    gamps import log.csv --episode run --observations h1 h2 --actions pump --reward reward
+        --log-prob logp --dataset tanks/day-v0
+    gamps inspect tanks/day-v0 --task mytask:task
+    gamps train tanks/day-v0 --task mytask:task --out runs/tanks
+    gamps export runs/tanks
+
+The paper's tables and figures: gamps reproduce table1 --quick
 """
 
 REPRODUCE = """The paper's tables and figures, one command each.
@@ -33,6 +42,18 @@ BENCH = """Speed on this machine, as ratios within one run.
 An absolute time means little on a shared machine; the ratio to the engine run bare does."""
 
 
+COMMANDS: dict[str, Callable[..., None]] = {
+    "import": import_,
+    "collect": collect,
+    "fit-behaviour": fit_behaviour,
+    "inspect": inspect,
+    "train": train,
+    "resume": resume,
+    "export": export,
+    "play": play,
+}
+
+
 def application() -> SubcommandApp:
     """All commands."""
     app = SubcommandApp()
@@ -44,7 +65,8 @@ def application() -> SubcommandApp:
         for name in module.__all__:
             commands.command(name=name)(getattr(module, name))
         app.command(commands, name=group, help=text)
-    app.command(name="collect")(collect)
+    for name, command in COMMANDS.items():
+        app.command(name=name)(command)
     app.command(name="version")(version)
     return app
 
@@ -66,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"gamps: compiled programs are not kept. {error}", file=sys.stderr)
     try:
         application().cli(
-            args=list(arguments) or ["--help"],
+            args=with_settings(arguments) or ["--help"],
             prog="gamps",
             description=DESCRIPTION,
             config=(tyro.conf.CascadeSubcommandArgs,),

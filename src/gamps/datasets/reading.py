@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from gamps.datasets.writing import (
+    DENSITIES,
     DISCOUNT,
     LOG_PROB,
     POLICY,
@@ -41,12 +42,14 @@ class Dataset(NamedTuple):
       behaviour: the policy that made it, or None if it could not be written down.
       discount: γ that the log was made for, or None if it was not said.
       env_spec: Gymnasium's specification of the environment, or None.
+      densities: known, or estimated from the actions.
     """
 
     trajectories: Trajectories
     behaviour: Policy | None
     discount: float | None
     env_spec: Any
+    densities: str = "known"
 
 
 def load(name: str | Path) -> Dataset:
@@ -61,16 +64,15 @@ def load(name: str | Path) -> Dataset:
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
-    minari_package()
-    folder = Path(name) if Path(name).is_dir() else folder_of(str(name))
-    if not (folder / "data").is_dir():
-        raise DatasetError(
-            "dataset",
-            f"no data in {folder}",
-            "Write it by `gamps collect`, or set MINARI_DATASETS_PATH to where it lies",
-        )
+    folder = _found(name)
     metadata, env_spec = _metadata(folder / "data")
-    behaviour, discount = _behaviour(metadata), _discount(metadata)
+    behaviour, discount, densities = _behaviour(metadata), _discount(metadata), _kind(metadata)
+    if densities == "missing":
+        raise DatasetError(
+            INFO,
+            "missing: the table had no log-densities",
+            f"Estimate the logging policy first: gamps fit-behaviour {name} --dataset NEW-NAME",
+        )
     episodes = _episodes(folder / "data", metadata)
     try:
         trajectories = from_episodes(episodes)
@@ -83,7 +85,38 @@ def load(name: str | Path) -> Dataset:
         _check_densities(trajectories, behaviour)
     _check_not_clipped(trajectories)
     check_hashes(folder)
-    return Dataset(trajectories, behaviour, discount, env_spec)
+    return Dataset(trajectories, behaviour, discount, env_spec, densities)
+
+
+def load_episodes(name: str | Path) -> tuple[list[Episode], float | None]:
+    """The episodes of a dataset whose densities are of no account, and its discount."""
+    folder = _found(name)
+    metadata, _ = _metadata(folder / "data")
+    check_hashes(folder)
+    return _episodes(folder / "data", metadata), _discount(metadata)
+
+
+def _found(name: str | Path) -> Path:
+    minari_package()
+    folder = Path(name) if Path(name).is_dir() else folder_of(str(name))
+    if not (folder / "data").is_dir():
+        raise DatasetError(
+            "dataset",
+            f"no data in {folder}",
+            "Write it by `gamps import` or `gamps collect`, or set MINARI_DATASETS_PATH to where "
+            "it lies",
+        )
+    return folder
+
+
+def _kind(metadata: dict[str, Any]) -> str:
+    """What is said of the densities; other people's logs say nothing, and are taken for known."""
+    said = metadata.get(DENSITIES, '"known"')
+    for kind in ("known", "estimated", "missing"):
+        if said == json.dumps(kind):
+            return kind
+    mend = "Expected known, estimated or missing"
+    raise DatasetError(f"metadata.json/{DENSITIES}", f"{said!r:.40}", mend)
 
 
 def _metadata(data: Path) -> tuple[dict[str, Any], Any]:
@@ -91,7 +124,7 @@ def _metadata(data: Path) -> tuple[dict[str, Any], Any]:
     mend = "Get the dataset again, or write it by `gamps collect`"
     try:
         metadata = json.loads((data / "metadata.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DatasetError("metadata.json", f"cannot be read: {error}", mend) from error
     if not isinstance(metadata, dict):
         raise DatasetError("metadata.json", "is not a table", mend)

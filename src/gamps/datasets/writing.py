@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -27,8 +27,9 @@ from gamps.policies import Policy, describe
 from gamps.trajectories import Trajectories
 
 LOG_PROB = "behavior_log_prob"
-POLICY, DISCOUNT = "gamps_behaviour", "gamps_discount"
+POLICY, DISCOUNT, DENSITIES = "gamps_behaviour", "gamps_discount", "gamps_densities"
 HASHES = "sha256.json"
+Densities = Literal["known", "estimated", "missing"]
 
 
 def minari_package() -> ModuleType:
@@ -71,11 +72,12 @@ def folder_of(name: str) -> Path:
 def save(
     name: str,
     trajectories: Trajectories,
-    behaviour: Policy,
+    behaviour: Policy | None,
     *,
     env: Make | None = None,
     steps: int | None = None,
     discount: float | None = None,
+    densities: Densities = "known",
     overwrite: bool = False,
 ) -> Path:
     """Write a log as a Minari dataset, all of it or nothing.
@@ -83,10 +85,11 @@ def save(
     Args:
       name: like `swimmer/random-v0`.
       trajectories: the log.
-      behaviour: the policy that made it.
+      behaviour: the policy that made it; None if it cannot be written down.
       env: its environment, kept in the metadata for whoever wants to evaluate.
       steps: where its episodes were cut off, if not where the environment does.
       discount: γ that the log was made for.
+      densities: whether those of the log were logged, were estimated, or are missing yet.
       overwrite: replace a dataset of that name.
 
     Returns:
@@ -104,7 +107,7 @@ def save(
     if target.exists() and not (target / "data").is_dir():
         raise OutputError(f"{target}: is a folder, but no dataset. Choose another name")
     try:
-        described: Any = describe(behaviour)
+        described: Any = None if behaviour is None else describe(behaviour)
     except DescriptionError:
         described = None  # a class of the user's own; the densities are in the log all the same
     env_spec = None
@@ -128,12 +131,13 @@ def save(
         metadata = {
             "dataset_id": name,
             "minari_version": minari.__version__,
-            "algorithm_name": type(behaviour).__name__,
+            "algorithm_name": "unknown" if behaviour is None else type(behaviour).__name__,
+            DENSITIES: json.dumps(densities),
             POLICY: json.dumps(described),
             DISCOUNT: json.dumps(discount),
         }
         storage.update_metadata(metadata)
-        storage.update_episodes(_buffers(trajectories))
+        storage.update_episodes(_buffers(trajectories, known=densities != "missing"))
         write_hashes(temporary)
         _sync(temporary)
         temporary.chmod(0o755)
@@ -169,7 +173,7 @@ def _space(values: np.ndarray) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(limits.min, limits.max, shape, values.dtype.type)
 
 
-def _buffers(trajectories: Trajectories) -> Iterable[Any]:
+def _buffers(trajectories: Trajectories, *, known: bool) -> Iterable[Any]:
     """One of Minari's buffers an episode, as long as it really was."""
     from minari.data_collector import EpisodeBuffer
 
@@ -178,7 +182,8 @@ def _buffers(trajectories: Trajectories) -> Iterable[Any]:
     }
     for i, steps in enumerate(np.asarray(trajectories.lengths)):
         ends = np.arange(steps) == steps - 1
-        log_prob = np.concatenate([[np.nan], arrays["behaviour_log_prob"][i, :steps]])
+        own = arrays["behaviour_log_prob"][i, :steps]
+        log_prob = np.concatenate([[np.nan], own if known else np.full(steps, np.nan)])
         yield EpisodeBuffer(
             id=i,
             observations=arrays["observations"][i, : steps + 1],
@@ -207,7 +212,7 @@ def check_hashes(folder: Path) -> None:
     try:
         expected = json.loads((folder / HASHES).read_text(encoding="utf-8"))
         expected = {str(name): str(digest) for name, digest in expected.items()}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DatasetError(HASHES, "is not a table of hashes", mend) from error
     found = _hashes(folder)
     for name in sorted(expected | found):

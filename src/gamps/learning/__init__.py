@@ -6,13 +6,15 @@ climb the all-action gradient in it; ask the ensemble what the policy is worth.
 
 from gamps.learning.classes import Classes, ModelClass, classes_of
 from gamps.learning.evidence import choose
-from gamps.learning.rounds import Outcome, Round, Settings, learn
+from gamps.learning.rounds import Learner, Outcome, Progress, Round, Settings, learn
 from gamps.learning.worth import worth
 
 __all__ = [
     "Classes",
+    "Learner",
     "ModelClass",
     "Outcome",
+    "Progress",
     "Round",
     "Settings",
     "choose",

@@ -88,7 +88,12 @@ def ensemble(
 ) -> Ensemble:
     """Members of one kind, each fitted to its own bootstrap of the weighted log."""
     key_make, key_fit = jax.random.split(key)
-    models = eqx.filter_vmap(lambda k: kind.make(k, log))(jax.random.split(key_make, members))
-    unfitted = Ensemble(models, members, Support.of(log))
-    made: Ensemble = fitted(EachMember(kind.fit), key_fit, unfitted, log, weights)
+    model = unfitted(key_make, log, kind, members)
+    made: Ensemble = fitted(EachMember(kind.fit), key_fit, model, log, weights)
     return made
+
+
+def unfitted(key: Key[Array, ""], log: Trajectories, kind: ModelClass, members: int) -> Ensemble:
+    """The same ensemble before its fit."""
+    models = eqx.filter_vmap(lambda k: kind.make(k, log))(jax.random.split(key, members))
+    return Ensemble(models, members, Support.of(log))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ from gamps import importance, search
 from gamps.errors import SettingError
 from gamps.fitting import Keep
 from gamps.gradients import AllActions
-from gamps.learning.classes import Classes, ensemble
+from gamps.learning.classes import Classes, ensemble, unfitted
 from gamps.learning.evidence import choose
 from gamps.learning.worth import worth
 from gamps.policies import Annealed, Gaussian, Policy, natural_units
@@ -60,7 +60,7 @@ class Settings(NamedTuple):
     first_std: float = 0.5
     least_std: float = 0.25
     states: int = 200
-    actions: int = 8
+    actions: int = 16
     roll: int = 50
     horizon: int = 50
     members: int = 5
@@ -93,6 +93,20 @@ class Round(NamedTuple):
     policy: Policy
 
 
+class Progress(NamedTuple):
+    """What a training carries from one iteration to the next; arrays, and what JSON holds.
+
+    Attributes:
+      state: of the search, with policy and model.
+      best: the policy that would be handed out now.
+      plain: decisions and findings so far.
+    """
+
+    state: search.State
+    best: Policy
+    plain: dict[str, Any]
+
+
 class Outcome(NamedTuple):
     """The policy handed out, and how it came about.
 
@@ -111,6 +125,116 @@ def _silent(doing: str) -> None:
     del doing
 
 
+class Learner:
+    """The default, iteration by iteration: `start`, then `step` until `total`.
+
+    Args:
+      key: all randomness.
+      trajectories: the log.
+      task: the known reward, termination and discount.
+      behaviour: the policy that made the log, where the search starts; a Gaussian.
+      classes: from `classes_of`, or your own; of one entry, nothing is left to choose.
+      settings: the same for every problem by default.
+      judged: episodes from whose starts policies are judged; those of the log by default.
+    """
+
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        trajectories: Trajectories,
+        task: Task,
+        behaviour: Policy,
+        classes: Classes,
+        *,
+        settings: Settings | None = None,
+        judged: Trajectories | None = None,
+    ) -> None:
+        if trajectories.n_trajectories < 5:
+            raise SettingError(
+                "trajectories", f"{trajectories.n_trajectories}", "Evidence needs at least five"
+            )
+        s = Settings() if settings is None else settings
+        if not isinstance(behaviour, Gaussian):
+            raise SettingError(
+                "behaviour", type(behaviour).__name__, "Start from a Gaussian policy"
+            )
+        for name, least in (("rounds", 1), ("iterations", 1), ("members", 2), ("folds", 2)):
+            if getattr(s, name) < least:
+                raise SettingError(name, f"{getattr(s, name)}", f"Choose at least {least}")
+        key_split, self.key = jax.random.split(key)
+        self.order = np.asarray(jax.random.permutation(key_split, trajectories.n_trajectories))
+        self.trajectories, self.task, self.behaviour = trajectories, task, behaviour
+        self.judged = trajectories if judged is None else judged
+        self.classes, self.settings, self.total = classes, s, s.rounds * s.iterations
+        self.climb = _climb(trajectories, task, behaviour, s)
+
+    def start(self) -> Progress:
+        """Before the first iteration."""
+        return Progress(self.climb.init(self.behaviour), self.behaviour, {"rounds": []})
+
+    def like(self, plain: dict[str, Any]) -> Progress:
+        """A progress of the same structure, for arrays that were kept on disk."""
+        progress = self.start()
+        if "choice" in plain:
+            kind = self.classes[plain["choice"][0]]
+            model = unfitted(jax.random.key(0), self.trajectories, kind, self.settings.members)
+            progress = progress._replace(state=progress.state._replace(model=model))
+        return progress._replace(plain=plain)
+
+    def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
+        """One iteration; the first of a round chooses and fits, the last asks what it is worth."""
+        number, within = divmod(int(progress.state.iteration), self.settings.iterations)
+        keys = jax.random.split(jax.random.fold_in(self.key, number), 4)
+        key_choose, key_fit, key_climb, key_worth = keys
+        if within == 0:
+            progress = self._modelled(key_choose, key_fit, progress)
+        state, info, _ = search.run(self.climb, key_climb, progress.state, iterations=1)
+        progress = progress._replace(state=state)
+        if within == self.settings.iterations - 1:
+            progress = self._judged(key_worth, progress)
+        metrics = {
+            name: float(getattr(info, name)[0]) for name in ("gradient_norm", "ess", "pareto_k")
+        }
+        metrics["weights_ess"] = progress.plain["weights_ess"]
+        metrics["model_loss"] = -max(progress.plain["evidence"].values())
+        if progress.plain["rounds"]:
+            latest = progress.plain["rounds"][-1]
+            metrics |= {name: latest[name] for name in ("estimate", "lower")}
+        return progress, metrics
+
+    def _modelled(self, key_choose: Array, key_fit: Array, progress: Progress) -> Progress:
+        """The class and β that evidence prefers, and an ensemble of them."""
+        s, log, plain = self.settings, self.trajectories, progress.plain
+        omega = _omega(progress.state.policy, log, self.task, s.window)
+        picked, evidence = choose(
+            key_choose, omega, log, self.order, self.classes, exponents=s.exponents, folds=s.folds
+        )
+        plain = plain | {"evidence": evidence}
+        # An ensemble of likelihood alone does not depend on the policy, and is kept.
+        if list(picked) == plain.get("choice") and picked[1] == 0:
+            return progress._replace(plain=plain)
+        weights = tempered(omega, log.mask, picked[1])
+        model = ensemble(key_fit, log, weights, self.classes[picked[0]], s.members)
+        ess = float(importance.effective_sample_size(jnp.log(weights).ravel()))
+        plain |= {"choice": list(picked), "weights_ess": ess}
+        return progress._replace(state=progress.state._replace(model=model), plain=plain)
+
+    def _judged(self, key: Array, progress: Progress) -> Progress:
+        policy, plain = progress.state.policy, progress.plain
+        estimate, lower = worth(key, policy, progress.state.model, self.task, self.judged)
+        made = {
+            "model_class": plain["choice"][0],
+            "exponent": plain["choice"][1],
+            "evidence": plain["evidence"],
+            "weights_ess": plain["weights_ess"],
+            "estimate": estimate,
+            "lower": lower,
+        }
+        best = all(lower > earlier["lower"] for earlier in plain["rounds"])
+        plain = plain | {"rounds": [*plain["rounds"], made]}
+        return progress._replace(best=policy if best else progress.best, plain=plain)
+
+
 def learn(
     key: Key[Array, ""],
     trajectories: Trajectories,
@@ -121,7 +245,7 @@ def learn(
     settings: Settings | None = None,
     advance: Callable[[str], None] = _silent,
 ) -> Outcome:
-    """A better policy than the one that made the log.
+    """A better policy than the one that made the log: all iterations of a `Learner`.
 
     Args:
       key: all randomness.
@@ -135,25 +259,27 @@ def learn(
     Returns:
       The policy to be evaluated, and what was decided in each round.
     """
-    if trajectories.n_trajectories < 5:
-        raise SettingError(
-            "trajectories", f"{trajectories.n_trajectories}", "Evidence needs at least five"
-        )
-    s = Settings() if settings is None else settings
-    if not isinstance(behaviour, Gaussian):
-        raise SettingError("behaviour", type(behaviour).__name__, "Start from a Gaussian policy")
-    for name, least in (("rounds", 1), ("members", 2), ("folds", 2)):
-        if getattr(s, name) < least:
-            raise SettingError(name, f"{getattr(s, name)}", f"Choose at least {least}")
-    key_split, key = jax.random.split(key)
-    order = np.asarray(jax.random.permutation(key_split, trajectories.n_trajectories))
+    learner = Learner(key, trajectories, task, behaviour, classes, settings=settings)
+    progress, rounds = learner.start(), list[Round]()
+    for _ in range(learner.total):
+        progress, _ = learner.step(progress)
+        if len(progress.plain["rounds"]) > len(rounds):
+            made = Round(**progress.plain["rounds"][-1], policy=progress.state.policy)
+            rounds.append(made)
+            choice = f"{made.model_class}, β = {made.exponent:g}"
+            advance(f"round {len(rounds)}: {choice}, worth {made.lower:.3g}")
+    return Outcome(progress.best, int(np.argmax([r.lower for r in rounds])), rounds)
+
+
+def _climb(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:
+    """The search of all rounds, in a model that is handed to it."""
     std = jnp.exp(behaviour.log_std)
     units = natural_units(behaviour, trajectories)
     # The deviation is annealed, whatever its gradient says.
     units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
     rewards = np.asarray(trajectories.rewards)[np.asarray(trajectories.mask)]
     total = s.rounds * s.iterations
-    climb = Search(
+    return Search(
         trajectories,
         task,
         weighting=Ones(),
@@ -173,30 +299,6 @@ def learn(
         explore=Annealed(s.first_std * std, s.least_std * std, total),
         optimiser=_falling_adam(total),
     )
-    state, model, choice = climb.init(behaviour), None, None
-    rounds: list[Round] = []
-    for number in range(s.rounds):
-        key_choose, key_fit, key_climb, key_worth = jax.random.split(
-            jax.random.fold_in(key, number), 4
-        )
-        omega = _omega(state.policy, trajectories, task, s.window)
-        picked, evidence = choose(
-            key_choose, omega, trajectories, order, classes, exponents=s.exponents, folds=s.folds
-        )
-        # An ensemble of likelihood alone does not depend on the policy, and is kept.
-        if model is None or picked != choice or picked[1] > 0:
-            choice = picked
-            weights = tempered(omega, trajectories.mask, picked[1])
-            model = ensemble(key_fit, trajectories, weights, classes[picked[0]], s.members)
-        state = state._replace(model=model)
-        state, _, _ = search.run(climb, key_climb, state, iterations=s.iterations)
-        policy = state.policy
-        estimate, lower = worth(key_worth, policy, model, task, trajectories)
-        ess = float(importance.effective_sample_size(jnp.log(weights).ravel()))
-        rounds.append(Round(*picked, evidence, ess, estimate, lower, policy))
-        best = int(np.argmax([r.lower for r in rounds]))
-        advance(f"round {number + 1}: {picked[0]}, β = {picked[1]:g}, worth {lower:.3g}")
-    return Outcome(rounds[best].policy, best, rounds)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,90 @@
+"""kill -9 at random moments of `gamps train`: every time `gamps resume` goes on to the same end.
+
+A training of the two-tank log is run once without a break. Then runs of the same settings are
+started and killed at random moments, from the first import to the last checkpoint, and taken up
+again until they are finished. Of every run the final checkpoint must equal the unbroken one bit for
+bit, and after every kill no more than one iteration may be missing.
+
+Usage: python benchmarks/kills.py [--kills 100] [--iterations 300] [--seed 0]
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import tyro
+
+from gamps import checkpoints, datasets
+from gamps.envs import TwoTanks, collect, tanks
+
+GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
+
+
+def command(out: Path, iterations: int) -> list[str]:
+    """Go on with a run, or start it."""
+    if (out / "run.json").exists():
+        return [*GAMPS, "resume", str(out)]
+    return [*GAMPS, "train", "tanks/kills-v0", "--task", "gamps.envs.tanks:task", "--recipe", "pgt",
+            "--iterations", str(iterations), "--out", str(out)]  # fmt: skip
+
+
+def reported(out: Path) -> int:
+    """Whole lines of metrics: iterations that were finished and said so."""
+    path = out / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def main(kills: int = 100, iterations: int = 300, seed: int = 0) -> None:
+    """Print what became of every run."""
+    moments = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["MINARI_DATASETS_PATH"] = str(folder / "data")
+        log = collect(TwoTanks(), tanks.policy(), jax.random.key(seed), n=20, steps=20)
+        datasets.save("tanks/kills-v0", log, tanks.policy())
+        quiet = {"stdout": subprocess.DEVNULL}
+        subprocess.run(command(folder / "warm", iterations), check=True, **quiet)  # noqa: S603
+        began = time.monotonic()
+        subprocess.run(command(folder / "whole", iterations), check=True, **quiet)  # noqa: S603
+        lasts = time.monotonic() - began
+        whole, _ = checkpoints.latest(folder / "whole" / "checkpoints")
+        done = run = inside = lost = 0
+        while done < kills:
+            out, run = folder / f"run{run}", run + 1
+            while True:
+                process = subprocess.Popen(command(out, iterations), **quiet)  # noqa: S603
+                if done < kills:
+                    try:
+                        process.wait(moments.uniform(0, 1.1 * lasts))
+                    except subprocess.TimeoutExpired:
+                        process.send_signal(signal.SIGKILL)
+                        done += 1
+                if process.wait() == 0:
+                    break
+                if process.returncode != -signal.SIGKILL:
+                    sys.exit(f"resume failed after kill {done}: {process.returncode}")
+                inside += bool(list((out / "checkpoints").glob(".writing-*")))
+                found, refused = checkpoints.latest(out / "checkpoints")
+                number = 0 if found is None else found.number
+                if refused:
+                    sys.exit(f"a kill left a damaged checkpoint: {refused}")
+                lost = max(lost, reported(out) - number)
+            found, _ = checkpoints.latest(out / "checkpoints")
+            same = whole.plain == found.plain and all(
+                np.array_equal(whole.arrays[k], found.arrays[k]) for k in whole.arrays
+            )
+            print(f"run {run}: {done} kills so far, bit-equal: {same}", flush=True)
+            if not same or reported(out) != iterations:
+                sys.exit("the end differs")
+        print(f"{done} kills, {run} runs, all bit-equal; {inside} inside a checkpoint's writing; "
+              f"at most {lost} iteration lost")  # fmt: skip
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,201 @@
+"""The logging policy, where it was not written down: estimated from the actions it took.
+
+What is estimated is said to be: a density that a fit gave is no density that drew the action, and
+everything computed from the ratios is only as good as the fit. Hence the cross-validation, and the
+calibration, which compares how often actions fall where the fit says they should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+from gamps.errors import SettingError
+from gamps.policies import Affine, Boltzmann, LinearGaussian, MLPGaussian, OneHot, Policy, log_probs
+from gamps.trajectories import Episode, Trajectories, flat, from_episodes, validate
+
+FOLDS = 5
+LEAST_STD = 1e-3  # of the spread of an action: a controller without noise has no density
+CENTRAL = (0.5, 0.8, 0.95)
+
+
+class Estimate(NamedTuple):
+    """A logging policy that was estimated, and how far it can be trusted.
+
+    Attributes:
+      policy: fitted to the whole log.
+      kind: of it, chosen by held-out likelihood.
+      held_out: mean log-likelihood of held-out actions, by kind.
+      calibration: share of held-out actions inside the central 50, 80 and 95 % of the fit; of
+        choices, the mean probability that the fit gave the choice taken and its own expectation.
+      trajectories: the log with estimated densities.
+    """
+
+    policy: Policy
+    kind: str
+    held_out: dict[str, float]
+    calibration: dict[str, float]
+    trajectories: Trajectories
+
+
+def estimate(
+    key: Key[Array, ""], episodes: Sequence[Episode], *, kinds: Sequence[str] | None = None
+) -> Estimate:
+    """Fit each kind of policy, keep the one that predicts held-out actions best.
+
+    Args:
+      key: of the folds and the network's start.
+      episodes: their densities are ignored.
+      kinds: of `affine` and `network`; for choices there is `choices` only.
+
+    Returns:
+      The policy and the log with its densities.
+    """
+    if len(episodes) < FOLDS:
+        finding = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"
+        raise SettingError("episodes", finding, f"Log at least {FOLDS}")
+    unknown = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
+    log = from_episodes(unknown)
+    choices = jnp.issubdtype(log.actions.dtype, jnp.integer)
+    kinds = (("choices",) if choices else ("affine", "network")) if kinds is None else kinds
+    order = np.asarray(jax.random.permutation(key, log.n_trajectories))
+    folds = np.array_split(order, FOLDS)
+    scores: dict[str, list[float]] = {kind: [] for kind in kinds}
+    checks: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    for number, held in enumerate(folds):
+        rest = np.setdiff1d(order, held)
+        for kind in kinds:
+            policy = fit(jax.random.fold_in(key, number), _rows(log, rest), kind)
+            out = _rows(log, held)
+            scores[kind].append(float(_mean(log_probs(policy, out), out)))
+            checks[kind].append(calibration(policy, out))
+    held_out = {kind: float(np.mean(each)) for kind, each in scores.items()}
+    best = max(held_out, key=lambda kind: held_out[kind])
+    policy = fit(jax.random.fold_in(key, FOLDS), log, best)
+    densities = jnp.where(log.mask, log_probs(policy, log), 0.0)
+    found = validate(eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities))
+    shown = {name: float(np.mean([c[name] for c in checks[best]])) for name in checks[best][0]}
+    return Estimate(policy, best, held_out, shown, found)
+
+
+def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
+    """The policy of one kind that makes the logged actions most likely.
+
+    Args:
+      key: a network's first weights.
+      log: its densities are not looked at.
+      kind: `affine`, `network`, or `choices`.
+    """
+    fits = {"affine": _affine, "network": _network, "choices": _choices}
+    if kind not in fits:
+        raise SettingError("policy", repr(kind), f"Choose one of {', '.join(fits)}")
+    discrete = jnp.issubdtype(log.actions.dtype, jnp.integer)
+    if discrete != (kind == "choices"):
+        right = "choices" if discrete else "affine or network"
+        raise SettingError("policy", repr(kind), f"For the actions of this log take {right}")
+    made: Policy = fits[kind](key, log)
+    return made
+
+
+def calibration(policy: Policy, log: Trajectories) -> dict[str, float]:
+    """How often actions fall where the policy says they should."""
+    mask = np.asarray(log.mask)
+    if isinstance(policy, Boltzmann):
+        choices = jnp.arange(policy.weights.shape[-1])
+        each = jax.vmap(policy.log_prob, in_axes=(None, 0))
+        log_p = jax.vmap(jax.vmap(lambda s: each(s, choices)))(log.states)
+        p = np.exp(np.asarray(log_p))[mask]
+        taken = np.take_along_axis(p, np.asarray(log.actions)[mask][:, None], axis=1)
+        return {"taken": float(taken.mean()), "expected": float((p**2).sum(axis=1).mean())}
+    mean = jax.vmap(jax.vmap(lambda s: policy.act(s, jnp.zeros(policy.noise_size))))(log.states)
+    std = np.exp(np.asarray(policy.log_std))  # type: ignore[attr-defined]
+    off = np.abs((np.asarray(log.actions) - np.asarray(mean)) / std)[mask]
+    limits = jax.scipy.stats.norm.ppf((1 + jnp.asarray(CENTRAL)) / 2)
+    return {
+        f"{share:.0%}": float((off <= limit).mean())
+        for share, limit in zip(CENTRAL, np.asarray(limits), strict=True)
+    }
+
+
+def _rows(log: Trajectories, rows: np.ndarray) -> Trajectories:
+    chosen: Trajectories = jax.tree.map(lambda leaf: leaf[rows], log)
+    return chosen
+
+
+def _mean(values: Float[Array, "N T"], log: Trajectories) -> Float[Array, ""]:
+    return jnp.sum(jnp.where(log.mask, values, 0.0)) / jnp.sum(log.mask)
+
+
+def _check_vector(log: Trajectories) -> None:
+    if log.actions.ndim != 3 or log.states.ndim != 3:
+        finding = f"{log.states.shape[2:]} and {log.actions.shape[2:]}"
+        raise SettingError("observations and actions", finding, "Flatten each into one vector")
+
+
+def _log_std(residuals: np.ndarray, actions: np.ndarray) -> Array:
+    least = LEAST_STD * np.maximum(actions.std(axis=0), 1e-6)
+    return jnp.asarray(np.log(np.maximum(residuals.std(axis=0), least)), dtype=float)
+
+
+def _affine(key: Array, log: Trajectories) -> Policy:
+    del key
+    _check_vector(log)
+    mask = np.asarray(flat(log.mask))
+    seen = np.asarray(flat(log.states), np.float64)[mask]
+    acted = np.asarray(flat(log.actions), np.float64)[mask]
+    features = np.concatenate([seen, np.ones((len(seen), 1))], axis=1)
+    weights, *_ = np.linalg.lstsq(features, acted, rcond=None)
+    log_std = _log_std(acted - features @ weights, acted)
+    return LinearGaussian(jnp.asarray(weights, dtype=float), Affine(), log_std=log_std)
+
+
+def _network(key: Array, log: Trajectories) -> Policy:
+    _check_vector(log)
+    made = MLPGaussian.create(key, observations=log.states.shape[-1], actions=log.actions.shape[-1])
+    policy: Any = _climbed(made, log, steps=1_500, learning_rate=3e-3)
+    mask = np.asarray(log.mask)
+    mean = np.asarray(jax.vmap(jax.vmap(policy.mean))(log.states))[mask]
+    acted = np.asarray(log.actions)[mask]
+    fitted: Policy = eqx.tree_at(lambda p: p.log_std, policy, _log_std(acted - mean, acted))
+    return fitted
+
+
+def _choices(key: Array, log: Trajectories) -> Policy:
+    del key
+    actions = int(log.actions.max()) + 1
+    features: Any = Affine()
+    size = log.states.shape[-1] + 1
+    if jnp.issubdtype(log.states.dtype, jnp.integer):
+        states = log.states if log.states.ndim == 2 else log.states[..., 0]
+        size = int(states.max()) + 1
+        features = OneHot(size, index=None if log.states.ndim == 2 else 0)
+    elif log.states.ndim != 3:
+        raise SettingError("observations", f"{log.states.shape[2:]}", "Flatten them into a vector")
+    policy = Boltzmann(jnp.zeros((size, actions), dtype=float), features)
+    return _climbed(policy, log, steps=1_500, learning_rate=3e-2)
+
+
+def _climbed(policy: Policy, log: Trajectories, *, steps: int, learning_rate: float) -> Policy:
+    """Full passes of Adam on the likelihood, the rate falling to nothing."""
+    optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+    parameters, static = eqx.partition(policy, eqx.is_inexact_array)
+
+    def loss(parameters: Any) -> Array:
+        return -_mean(log_probs(eqx.combine(parameters, static), log), log)
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        parameters, state = carry
+        updates, state = optimiser.update(jax.grad(loss)(parameters), state)
+        return (optax.apply_updates(parameters, updates), state), None
+
+    first = (parameters, optimiser.init(parameters))
+    (parameters, _), _ = jax.jit(lambda c: jax.lax.scan(step, c, length=steps))(first)
+    fitted: Policy = eqx.combine(parameters, static)
+    return fitted

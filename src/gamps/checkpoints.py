@@ -1,0 +1,105 @@
+"""Checkpoints of a training: sealed folders, numbered by iteration, the last few of them.
+
+Whatever happens to one, it is refused, and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+
+from gamps import sealed
+from gamps.errors import CheckpointError, OutputError
+
+ARRAYS, PLAIN = "arrays.safetensors", "plain.json"
+NAME = re.compile(r"\d{8}")
+
+
+class Checkpoint(NamedTuple):
+    """What was kept.
+
+    Attributes:
+      number: of the iteration after which it was written.
+      arrays: by name.
+      plain: such as JSON holds.
+    """
+
+    number: int
+    arrays: dict[str, np.ndarray]
+    plain: Any
+
+
+def save(
+    folder: Path, number: int, arrays: Mapping[str, np.ndarray], plain: Any, *, keep: int = 3
+) -> Path:
+    """Write a checkpoint, all of it or nothing, and drop all but the last few.
+
+    Args:
+      folder: of all checkpoints of a run; made if it is not there.
+      number: of the iteration.
+      arrays: by name.
+      plain: such as JSON holds.
+      keep: how many checkpoints remain, this one included.
+
+    Returns:
+      The checkpoint's folder.
+
+    Raises:
+      OutputError: if the disk is full or the folder cannot be written; earlier ones are intact.
+    """
+    target = folder / f"{number:08d}"
+    packed = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    contents = {
+        ARRAYS: safetensors.numpy.save(packed),
+        PLAIN: (json.dumps(plain) + "\n").encode(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sealed.write(target, _title(number), contents)
+    except OSError as error:
+        finding = error.strerror or str(error)
+        raise OutputError(f"{target}: {finding}. Earlier checkpoints are intact") from error
+    for old in (*numbered(folder)[:-keep], *folder.glob(".writing-*")):
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def load(path: Path) -> Checkpoint:
+    """Read one checkpoint and check every byte of it.
+
+    Raises:
+      CheckpointError: naming the file and what is wrong with it.
+    """
+    number = int(path.name) if NAME.fullmatch(path.name) else -1
+    contents = sealed.read(path, _title(number), (ARRAYS, PLAIN))
+    arrays = safetensors.numpy.load(contents[ARRAYS])
+    return Checkpoint(number, arrays, json.loads(contents[PLAIN]))
+
+
+def latest(folder: Path) -> tuple[Checkpoint | None, list[CheckpointError]]:
+    """The last checkpoint that can be trusted, and what is wrong with those after it."""
+    refused: list[CheckpointError] = []
+    for path in reversed(numbered(folder)):
+        try:
+            return load(path), refused
+        except CheckpointError as error:
+            refused.append(error)
+    return None, refused
+
+
+def numbered(folder: Path) -> list[Path]:
+    """All finished checkpoints, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+
+
+def _title(number: int) -> str:
+    return f"gamps checkpoint {number}"

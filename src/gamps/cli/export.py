@@ -1,0 +1,149 @@
+"""`gamps export` and `gamps play`: out of the run folder, into the world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import gymnasium
+import numpy as np
+import tyro
+
+from gamps import datasets, exporting, report
+from gamps.deployed import DeployedPolicy, load_policy
+from gamps.errors import RunError, SettingError
+from gamps.training import folder
+from gamps.training.setup import policy_in
+
+
+def export(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    out: Path | None = None,
+    which: Literal["best", "last"] = "best",
+    onnx: bool = False,
+) -> None:
+    """Write a policy that runs without what trained it: StableHLO, and ONNX if asked for.
+
+    gamps.load_policy(OUT) gives predict(observation) and sample(observation, generator), NumPy in
+    and out. A process with JAX alone runs OUT/mean.stablehlo by jax.export.deserialize.
+
+    Example: gamps export runs/tanks
+
+    Args:
+      run: the folder that gamps train wrote.
+      out: the new folder; RUN/policy by default.
+      which: best, the one to deploy, or last.
+      onnx: write OUT.onnx too, the mean action; needs pip install "gamps[onnx]".
+    """
+    settings = folder.header(run)["settings"]
+    data = datasets.load(settings["log"])
+    policy = policy_in(run, which, data)
+    target = run / "policy" if out is None else out
+    notes = {"run": settings, "which": which, "densities": data.densities}
+    exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
+    report.console.print(f"written: {target}", soft_wrap=True)
+
+
+def play(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    env: str,
+    episodes: int = 10,
+    seed: int = 0,
+    noise: bool = False,
+    out: Path | None = None,
+) -> None:
+    """Run an exported policy in a Gymnasium environment: returns, and a picture.
+
+    The picture is of the first episode: a strip of rendered frames (play.png) where the
+    environment can render, and observations, actions and rewards over time where it cannot.
+
+    Example: gamps play runs/tanks --env gamps/TwoTanks-v0
+
+    Args:
+      run: the folder that gamps train wrote, exported, or the exported folder itself.
+      env: an id of Gymnasium.
+      episodes: how many.
+      seed: of the environment.
+      noise: act at random as trained; by default with the most likely action.
+      out: folder for the picture; RUN by default.
+    """
+    exported = run / "policy" if (run / "policy").is_dir() else run
+    if not (exported / "policy.json").exists():
+        raise RunError(f"{run}: no exported policy. Run gamps export {run} first")
+    policy = load_policy(exported)
+    try:
+        made = gymnasium.make(env, render_mode="rgb_array")
+    except Exception:  # what an environment cannot render, it refuses in its own way
+        try:
+            made = gymnasium.make(env)
+        except Exception as error:
+            raise SettingError("env", f"{env}: {error}", "Give an id of Gymnasium") from error
+    generator = np.random.default_rng(seed)
+    returns, lengths, first = [], [], None
+    with report.bar(f"play {env}", episodes) as advance:
+        for i in range(episodes):
+            shown = _episode(made, policy, seed + i, generator if noise else None, frames=i == 0)
+            first = shown if first is None else first
+            returns.append(float(np.sum(shown["rewards"])))
+            lengths.append(len(shown["rewards"]))
+            advance(f"return {returns[-1]:.2f}")
+    made.close()
+    table = report.rich_table(f"{env}", ["", "mean", "std", "least", "most"])
+    for name, values in (("return", np.asarray(returns)), ("steps", np.asarray(lengths))):
+        numbers = (values.mean(), values.std(), values.min(), values.max())
+        table.add_row(name, *(f"{number:.2f}" for number in numbers))
+    report.console.print(table)
+    target = run if out is None else out
+    target.mkdir(parents=True, exist_ok=True)
+    written = _picture(first or {}, target)
+    report.console.print(f"written: {written}", soft_wrap=True)
+
+
+def _episode(
+    env: gymnasium.Env[Any, Any],
+    policy: DeployedPolicy,
+    seed: int,
+    generator: np.random.Generator | None,
+    *,
+    frames: bool,
+) -> dict[str, list[Any]]:
+    observation, _ = env.reset(seed=seed)
+    kept: dict[str, list[Any]] = {"observations": [], "actions": [], "rewards": [], "frames": []}
+    over = False
+    while not over:
+        if generator is None:
+            action = policy.predict(observation)
+        else:
+            action = policy.sample(observation, generator)
+        kept["observations"].append(np.asarray(observation))
+        kept["actions"].append(action)
+        if frames and env.render_mode == "rgb_array":
+            kept["frames"].append(env.render())
+        observation, reward, terminated, truncated, _ = env.step(action)
+        kept["rewards"].append(float(reward))
+        over = terminated or truncated
+    return kept
+
+
+def _picture(shown: dict[str, list[Any]], out: Path) -> str:
+    if shown["frames"]:
+        chosen = [shown["frames"][int(i)] for i in np.linspace(0, len(shown["frames"]) - 1, 6)]
+        figure, axes = report.panels(1, 6, width=2.2, height=2.2)
+        for axis, frame in zip(axes[0], chosen, strict=True):
+            axis.imshow(frame)
+            axis.set_axis_off()
+    else:
+        figure, axes = report.panels(1, 3)
+        for axis, name in zip(axes[0], ("observations", "actions", "rewards"), strict=True):
+            values = np.asarray(shown[name]).reshape(len(shown[name]), -1)
+            for j, column in enumerate(values.T):
+                axis.plot(column, label=f"{name[:-1]} {j}")
+            axis.set_title(name, fontsize=9)
+            axis.set_xlabel("step")
+    with report.atomic(out / "play.png") as path:
+        figure.savefig(path, dpi=120, bbox_inches="tight")
+    return f"{out / 'play.png'}"

@@ -1,0 +1,52 @@
+"""`gamps inspect`: whether a log is fit to learn from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import tyro
+
+from gamps import datasets, inspection, report
+from gamps.training.setup import policy_of, task_of
+
+COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def inspect(
+    log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")],
+    /,
+    *,
+    task: str = "",
+    policy: str = "behaviour",
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
+    """A health table of a log: what would make training fail, or its result mean less.
+
+    Findings are fatal (exit status 1), warnings, or notes, each with what to do about it. The
+    known reward and termination are compared with the logged ones, step by step.
+
+    Example: gamps inspect tanks/day-v0 --task gamps.envs.tanks:task
+
+    Args:
+      log: name of a dataset, or its folder.
+      task: module:object, a gamps.Task or a function that makes one; empty leaves it out.
+      policy: the one to be trained: behaviour, affine, network, module:object.
+      json_: print findings as JSON.
+    """
+    data = datasets.load(log)
+    known = task_of(task) if task else None
+    start = policy_of(policy, data, 0)
+    found = inspection.inspect(data.trajectories, known, start, densities=data.densities)
+    if json_:
+        print(json.dumps([finding._asdict() for finding in found], indent=1))
+    else:
+        table = report.rich_table(f"{log}", ["grade", "what", "found", "mend"])
+        for column in table.columns:
+            column.justify = "left"
+        for f in found:
+            table.add_row(f"[{COLOURS[f.grade]}]{f.grade}", f.what, f.found, f.mend)
+        report.console.print(table)
+    if any(finding.grade == inspection.FATAL for finding in found):
+        sys.exit(1)

@@ -1,0 +1,232 @@
+"""`gamps train` and `gamps resume`: from a log to a policy, in one run folder."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.live import Live
+
+from gamps import datasets, inspection, report
+from gamps.errors import RunError, SettingError
+from gamps.learning import Progress
+from gamps.training import Words, build, folder, loop
+from gamps.training.setup import check, hash_of, plain, policy_of, task_of
+
+SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
+
+
+def train(
+    log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")],
+    /,
+    *,
+    task: str,
+    out: Path,
+    policy: str = "behaviour",
+    model: str = "auto",
+    recipe: str = "default",
+    features: str = "",
+    iterations: int = 160,
+    learning_rate: float = 0.0,
+    held_out: float = 0.2,
+    seed: int = 0,
+    tensorboard: bool = False,
+) -> None:
+    """Learn a better policy from a log, without running an experiment.
+
+    Everything lands in the folder OUT: settings and versions (run.json), one line an iteration
+    (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json, which is
+    the one to deploy: best by an estimate on episodes that training never saw. If the process
+    dies, `gamps resume OUT` goes on to the same end.
+
+    Settings may stand in a TOML file: gamps train LOG --config settings.toml, with lines like
+    task = "tanks_task:task"; what the command line says counts more.
+
+    Example: gamps train tanks/day-v0 --task gamps.envs.tanks:task --out runs/tanks
+
+    Args:
+      log: name of a dataset (gamps import, gamps collect), or its folder.
+      task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
+      out: the run folder; it must not hold a run already.
+      policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object.
+      model: auto (chosen by held-out evidence), linear, quadratic, network, module:object.
+      recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
+      features: module:function of (observation, action), the model's input; here belongs what you
+        know of the actuators, such as their limits. By default both as they are.
+      iterations: policy steps.
+      learning_rate: of the policy; 0 takes the recipe's own.
+      held_out: share of the episodes that training never sees.
+      seed: of everything random.
+      tensorboard: write its event files too; needs pip install "gamps[tensorboard]".
+    """
+    words = Words(
+        log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed
+    )
+    check(words)
+    data = datasets.load(log)
+    known, start = task_of(task), policy_of(policy, data, seed)
+    inspection.refuse_unfit(
+        inspection.inspect(data.trajectories, known, start, densities=data.densities)
+    )
+    training = build(words, data)
+    settings = plain(words) | {"log_sha256": hash_of(log), "densities": data.densities}
+    folder.create(out, settings)
+    _run(training, out, data.densities, tensorboard=tensorboard)
+
+
+def resume(run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")], /) -> None:
+    """Go on with a training that was interrupted, to the same end as if it had not been.
+
+    The last checkpoint that is whole is taken; a damaged one is named and passed over. The log
+    must be the same, byte for byte.
+
+    Example: gamps resume runs/tanks
+
+    Args:
+      run: the folder that gamps train wrote.
+    """
+    settings = folder.header(run)["settings"]
+    try:
+        words = Words(**{field.name: settings[field.name] for field in fields(Words)})
+        expected = settings["log_sha256"]
+    except KeyError as error:
+        raise RunError(f"{run}: its settings lack {error}. Was it made by gamps train?") from error
+    data = datasets.load(words.log)
+    if hash_of(words.log) != expected:
+        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
+    _run(build(words, data), run, data.densities)
+
+
+def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
+    say = report.console.print
+    if densities == "estimated":
+        say("[yellow]densities of this log are estimated: ratios are only as good as that fit")
+    writer = _tensorboard(out) if tensorboard else None
+    with _display(training.total) as show:
+
+        def callback(iteration: int, metrics: dict[str, Any], _: Progress) -> None:
+            show(iteration, metrics)
+            if writer is not None:
+                for name, value in metrics.items():
+                    writer.add_scalar(name, value, iteration)
+
+        progress = loop.resume(
+            training,
+            out,
+            callback=callback,
+            refused=lambda error: say(f"[yellow]passed over: {error}", soft_wrap=True),
+        )
+    if writer is not None:
+        writer.close()
+    if "stopped" in progress.plain:
+        say(f"[yellow]stopped: {progress.plain['stopped']}", soft_wrap=True)
+    _figure(out)
+    lines = folder.metrics(out)
+    if lines and lines[-1].get("estimate") is not None:
+        last = lines[-1]
+        say(f"estimated return {last['estimate']:.4g}, lower estimate {last['lower']:.4g}")
+    say(f"written: {out}/best.json, the policy to evaluate next", soft_wrap=True)
+
+
+@contextmanager
+def _display(total: int) -> Iterator[Any]:
+    """A live table on a terminal, plain lines elsewhere."""
+    console, began = report.console, time.perf_counter()
+    console.print("compiling …")
+    first: list[int] = []
+
+    def left(iteration: int) -> float:
+        if not first:
+            first.append(iteration - 1)
+        passed = time.perf_counter() - began
+        return passed / max(iteration - first[0], 1) * (total - iteration)
+
+    if not console.is_terminal:
+
+        def line(iteration: int, metrics: dict[str, Any]) -> None:
+            numbers = [f"{k} {metrics[k]:.4g}" for k in SHOWN if k in metrics]
+            text = f"{iteration}/{total} {' '.join(numbers)} left {left(iteration):.0f}s"
+            print(text, flush=True)
+
+        yield line
+        return
+    with Live(console=console, refresh_per_second=8) as live:
+
+        def show(iteration: int, metrics: dict[str, Any]) -> None:
+            table = report.rich_table(f"iteration {iteration} of {total}", ["", "now"])
+            for name in SHOWN:
+                if name in metrics:
+                    table.add_row(name.replace("_", " "), f"{metrics[name]:.4g}")
+            table.add_row("time left", f"{left(iteration):.0f} s")
+            live.update(table)
+
+        yield show
+
+
+def _tensorboard(out: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        from gamps.errors import MissingExtraError
+
+        raise MissingExtraError(
+            'tensorboardX is not installed. Do pip install "gamps[tensorboard]"'
+        ) from error
+    return SummaryWriter(str(out / "tensorboard"))
+
+
+def _figure(out: Path) -> None:
+    """How it went, iteration by iteration."""
+    lines = folder.metrics(out)
+    names = [n for n in ("estimate", "ess", "gradient_norm", "model_loss") if n in lines[-1]]
+    figure, axes = report.panels(1, len(names))
+    for axis, name in zip(axes[0], names, strict=True):
+        values = [np.nan if line.get(name) is None else line[name] for line in lines]
+        axis.plot(np.arange(1, len(values) + 1), values, color="#c1121f")
+        if name == "estimate":
+            lower = [np.nan if line.get("lower") is None else line["lower"] for line in lines]
+            axis.fill_between(np.arange(1, len(values) + 1), lower, values, alpha=0.2,
+                              color="#c1121f")  # fmt: skip
+        axis.set_title(name.replace("_", " "), fontsize=9)
+        axis.set_xlabel("iteration")
+    with report.atomic(out / "training.png") as path:
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def with_settings(arguments: Sequence[str]) -> list[str]:
+    """The arguments of `train`, with those of a TOML file before them."""
+    given = list(arguments)
+    if given[:1] != ["train"] or "--config" not in given:
+        return given
+    place = given.index("--config")
+    if place + 1 >= len(given):
+        raise SettingError("config", "no file", "Say --config settings.toml")
+    path = Path(given[place + 1])
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError("config", f"{path}: {error}", "Give a TOML file") from error
+    rest = given[1:place] + given[place + 2 :]
+    said = {word.split("=")[0].lstrip("-").replace("-", "_") for word in rest if word[:2] == "--"}
+    known = {field.name for field in fields(Words)} | {"out", "tensorboard"}
+    for name, value in content.items():
+        if name not in known or isinstance(value, (dict, list)):
+            finding = f"{path}: {name} is no setting"
+            raise SettingError("config", finding, f"Known are {', '.join(sorted(known))}")
+        if name in said or (name == "log" and rest and not rest[0].startswith("-")):
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if name == "log":
+            rest = [str(value), *rest]
+        elif isinstance(value, bool):
+            rest += [flag if value else f"--no-{flag[2:]}"]
+        else:
+            rest += [flag, str(value)]
+    return ["train", *rest]

@@ -1,0 +1,109 @@
+"""Logs as one long run of steps, the shape of D4RL and of most tables, cut into episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gamps.errors import DatasetError
+from gamps.trajectories import Episode
+
+
+def from_flat(
+    observations: Any,
+    actions: Any,
+    rewards: Any,
+    terminals: Any,
+    timeouts: Any,
+    *,
+    next_observations: Any = None,
+    behaviour_log_prob: Any = None,
+) -> list[Episode]:
+    """Cut flat arrays into episodes, after every step where one of the two flags is set.
+
+    Args:
+      observations: `[n, ...]`, before each step.
+      actions: `[n, ...]`, as they were drawn.
+      rewards: `[n]`.
+      terminals: `[n]`, True where the environment ended an episode.
+      timeouts: `[n]`, True where an episode was cut off.
+      next_observations: `[n, ...]`, after each step. Without them the last observation of an
+        episode is all that is known of where its last step but one led to: its own action and
+        reward are dropped, which is refused where the environment ended the episode.
+      behaviour_log_prob: `[n]`, or None if the densities have yet to be estimated.
+
+    Returns:
+      Episodes, for `from_episodes`, `save` or `behaviour.estimate`.
+
+    Raises:
+      DatasetError: naming the array and the step.
+
+    Example:
+      >>> episodes = from_flat(
+      ...     [[0.0], [1.0], [2.0]], [[1.0]] * 3, [1.0] * 3, [0, 0, 0], [0, 0, 1],
+      ...     next_observations=[[1.0], [2.0], [3.0]], behaviour_log_prob=[0.0] * 3,
+      ... )
+      >>> len(episodes), episodes[0].observations.ravel().tolist()
+      (1, [0.0, 1.0, 2.0, 3.0])
+    """
+    given = {
+        "observations": observations,
+        "actions": actions,
+        "rewards": rewards,
+        "terminals": terminals,
+        "timeouts": timeouts,
+        "next_observations": next_observations,
+        "behaviour_log_prob": behaviour_log_prob,
+    }
+    arrays = {name: _numbers(name, values) for name, values in given.items() if values is not None}
+    steps = len(arrays["rewards"])
+    for name, array in arrays.items():
+        if len(array) != steps:
+            finding = f"{len(array)} entries, but {steps} rewards"
+            raise DatasetError(name, finding, "Pass one entry a step")
+    if steps == 0:
+        raise DatasetError("rewards", "no step", "Log at least one")
+    ended, cut = arrays["terminals"].astype(bool), arrays["timeouts"].astype(bool)
+    stops = np.flatnonzero(ended | cut)
+    if not len(stops) or stops[-1] != steps - 1:
+        stops = np.append(stops, steps - 1)  # the last episode was still going on
+    episodes, start = [], 0
+    for stop in stops:
+        rows = slice(start, int(stop) + 1)
+        episodes.append(_episode(arrays, rows, bool(ended[stop])))
+        start = int(stop) + 1
+    return [episode for episode in episodes if len(episode.rewards)]
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DatasetError(name, f"no array: {error}", "Pass rows of equal length") from error
+    if array.dtype.kind not in "fiub" or array.ndim == 0:
+        raise DatasetError(name, f"dtype {array.dtype}", "Pass an array of numbers, one row a step")
+    return array
+
+
+def _episode(arrays: dict[str, np.ndarray], rows: slice, terminated: bool) -> Episode:
+    own = {name: array[rows] for name, array in arrays.items()}
+    log_prob = own.get("behaviour_log_prob")
+    if "next_observations" in own:
+        broken = np.argwhere(own["observations"][1:] != own["next_observations"][:-1])
+        if broken.size:
+            place = rows.start + int(broken[0][0])
+            mend = "Set timeouts there, or mend the order of the steps"
+            finding = "not the observation that the next step starts from"
+            raise DatasetError("next_observations", finding, mend, index=place)
+        seen = np.concatenate([own["observations"], own["next_observations"][-1:]])
+        return Episode(seen, own["actions"], own["rewards"], log_prob, terminated)
+    if terminated:
+        raise DatasetError(
+            "next_observations",
+            "missing, and the environment ended this episode",
+            "Pass them: the reward of the last step would be lost",
+            index=rows.stop - 1,
+        )
+    shorter = None if log_prob is None else log_prob[:-1]
+    return Episode(own["observations"], own["actions"][:-1], own["rewards"][:-1], shorter, False)

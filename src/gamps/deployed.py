@@ -1,0 +1,70 @@
+"""An exported policy in use: nothing here trains, and nothing of the training is imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gamps import sealed
+from gamps.errors import CheckpointError
+
+HEADER, PROGRAMS = "policy.json", ("act.stablehlo", "mean.stablehlo")
+TITLE = "gamps policy"
+
+
+class DeployedPolicy:
+    """A policy read back; NumPy in, NumPy out.
+
+    Attributes:
+      header: its description: shapes, the range of observations it was trained on, notes.
+    """
+
+    def __init__(self, header: dict[str, Any], act: Any, mean: Any) -> None:
+        self.header, self._act, self._mean = header, act, mean
+
+    def predict(self, observation: Any) -> np.ndarray:
+        """The most likely action."""
+        return np.asarray(self._mean.call(self._observed(observation)))
+
+    def sample(self, observation: Any, generator: np.random.Generator) -> np.ndarray:
+        """An action drawn at random."""
+        noise = generator.standard_normal(self.header["noise"])
+        (_, wanted) = self._act.in_avals
+        return np.asarray(self._act.call(self._observed(observation), noise.astype(wanted.dtype)))
+
+    def _observed(self, observation: Any) -> np.ndarray:
+        wanted = self.header["observation"]
+        found = np.asarray(observation, dtype=wanted["dtype"])
+        if list(found.shape) != wanted["shape"]:
+            finding, mend = f"shape {found.shape}", f"Expected {wanted['shape']}, one observation"
+            raise CheckpointError("observation", finding, mend)
+        return found
+
+
+def load_policy(path: str | Path) -> DeployedPolicy:
+    """Read a policy that `gamps export` wrote; every byte is checked, and no code of it is run.
+
+    Raises:
+      CheckpointError: naming the file and what is wrong with it.
+    """
+    folder = Path(path)
+    contents = sealed.read(folder, TITLE, (HEADER, *PROGRAMS))
+    mend = "Export the policy again"
+    try:
+        header = json.loads(contents[HEADER])
+        programs = {}
+        for name in PROGRAMS:
+            programs[name] = jax.export.deserialize(bytearray(contents[name]))
+            # A program may call into the process that runs it only by this; no policy needs it.
+            if "custom_call" in programs[name].mlir_module():
+                raise ValueError("it calls out of the program")
+        inputs = programs["mean.stablehlo"].in_avals
+        if list(inputs[0].shape) != header["observation"]["shape"]:
+            raise ValueError("it is of another shape than its description")
+    except Exception as error:  # flatbuffers and MLIR raise whatever the damage happens to cause
+        raise CheckpointError(f"{folder}", f"no policy: {error}", mend) from error
+    return DeployedPolicy(header, programs["act.stablehlo"], programs["mean.stablehlo"])

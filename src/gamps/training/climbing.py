@@ -1,0 +1,80 @@
+"""A recipe of the paper's kind as a training: one `Search`, judged on episodes held out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps import evaluation, search
+from gamps.learning import Progress
+from gamps.policies import Policy
+from gamps.search import Search
+from gamps.trajectories import Trajectories
+
+
+class Climbing:
+    """A search, iteration by iteration.
+
+    Args:
+      key: all randomness.
+      built: from `gamps.recipes`.
+      policy: where the search starts.
+      model: not fitted yet; None for recipes without one.
+      iterations: how many.
+      judged: episodes held out; the policy with the highest lower estimate on them is handed out.
+      least_ess: the training stops by itself once fewer trajectories than this effectively carry
+        the gradient.
+    """
+
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        built: Search,
+        policy: Policy,
+        model: Any,
+        *,
+        iterations: int,
+        judged: Trajectories,
+        least_ess: float = 2.0,
+    ) -> None:
+        self.key, self.built, self.policy, self.model = key, built, policy, model
+        self.total, self.judged, self.least_ess = iterations, judged, least_ess
+
+    def start(self) -> Progress:
+        """Before the first iteration."""
+        return Progress(self.built.init(self.policy, self.model), self.policy, {})
+
+    def like(self, plain: dict[str, Any]) -> Progress:
+        """The structure never changes."""
+        return self.start()._replace(plain=plain)
+
+    def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
+        """One iteration of Algorithm 1, and what held-out episodes say about its policy."""
+        state, info, _ = search.run(self.built, self.key, progress.state, iterations=1)
+        names = ("gradient_norm", "model_loss", "ess", "pareto_k", "weights_ess")
+        metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
+        found = _estimate(state.policy, self.judged, self.built.task.discount)
+        metrics |= {"estimate": found.mean, "lower": found.mean - found.standard_error}
+        best, plain = progress.best, progress.plain
+        if metrics["lower"] > plain.get("best_lower", -np.inf):
+            best = state.policy
+            plain = plain | {"best_lower": metrics["lower"], "best": int(state.iteration)}
+        if metrics["ess"] < self.least_ess:
+            plain = plain | {
+                "stopped": f"the gradient rests on {metrics['ess']:.1f} effective trajectories, "
+                f"fewer than {self.least_ess:g}: further steps would follow noise"
+            }
+        return Progress(state, best, plain), metrics
+
+
+def _estimate(policy: Policy, log: Trajectories, discount: Any) -> evaluation.Estimate:
+    mean, error = _per_decision(policy, log, discount)
+    return evaluation.Estimate(float(mean), float(error))
+
+
+@eqx.filter_jit
+def _per_decision(policy: Policy, log: Trajectories, discount: Any) -> Any:
+    return evaluation.self_normalised(policy, log, discount)

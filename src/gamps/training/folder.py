@@ -1,0 +1,144 @@
+"""The run folder: everything of one training, to be trusted, resumed and shared.
+
+run.json        settings, versions, hash of the log; written once, before the first iteration
+metrics.jsonl   one line an iteration
+checkpoints/    the last few
+best.json       the policy to hand out, as plain data; last.json the last one
+training.png    how it went
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import math
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gamps import sealed
+from gamps._version import __version__
+from gamps.errors import DescriptionError, OutputError, RunError
+from gamps.policies import Policy, describe
+
+HEADER, METRICS, CHECKPOINTS, LOCK = "run.json", "metrics.jsonl", "checkpoints", ".lock"
+
+
+def versions() -> dict[str, str]:
+    """Of what a result may depend on."""
+    packages = ("jax", "jaxlib", "equinox", "optax", "numpy")
+    found = {name: importlib.metadata.version(name) for name in packages}
+    return {"gamps": __version__, "python": platform.python_version()} | found
+
+
+def create(folder: Path, settings: dict[str, Any]) -> Path:
+    """Make the folder of a new run.
+
+    Raises:
+      OutputError: if it holds a run already, or cannot be made.
+    """
+    if (folder / HEADER).exists():
+        raise OutputError(
+            f"{folder}: holds a run already. Choose another --out, or go on with it by "
+            f"gamps resume {folder}"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / HEADER, {"settings": settings, "versions": versions()})
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}. Choose another --out") from error
+    return folder
+
+
+def header(folder: Path) -> dict[str, Any]:
+    """Settings and versions of a run.
+
+    Raises:
+      RunError: if there is none.
+    """
+    try:
+        content = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        if not isinstance(content["settings"], dict):
+            raise TypeError("settings are no table")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{folder}: no run ({error}). Start one by gamps train") from error
+    found: dict[str, Any] = content
+    return found
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second process from working on the same run; a killed one leaves no lock.
+
+    Raises:
+      RunError: if another process works on it.
+    """
+    try:
+        file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}. Is it read-only?") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RunError(f"{folder}: another process is working on it. Wait for it") from error
+        yield
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """All finished iterations; a line that was being written when the process died is left out."""
+    path = folder / METRICS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def append(folder: Path, line: dict[str, Any]) -> None:
+    """One more iteration.
+
+    Raises:
+      OutputError: if the disk is full or the folder cannot be written.
+    """
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v
+              for k, v in line.items()}  # fmt: skip
+    try:
+        with (folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(finite) + "\n")
+    except OSError as error:
+        raise OutputError(f"{folder / METRICS}: {error.strerror}") from error
+
+
+def cut(folder: Path, iterations: int) -> None:
+    """Drop what was reported of iterations that no checkpoint holds."""
+    lines = [json.dumps(line) + "\n" for line in metrics(folder)[:iterations]]
+    _replace(folder / METRICS, "".join(lines))
+
+
+def write_policy(folder: Path, name: str, policy: Policy) -> None:
+    """As plain data, if it can be written down; a class of yours is in the checkpoints only."""
+    with contextlib.suppress(DescriptionError):
+        _write(folder / f"{name}.json", describe(policy))
+
+
+def checkpoint_folder(folder: Path) -> Path:
+    """Where checkpoints are."""
+    return folder / CHECKPOINTS
+
+
+def _write(path: Path, content: Any) -> None:
+    _replace(path, json.dumps(content, indent=1) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.writing")
+    sealed.write_synced(temporary, text.encode())
+    temporary.replace(path)
+    sealed.sync_folder(path.parent)

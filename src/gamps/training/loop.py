@@ -1,0 +1,100 @@
+"""The loop of a run: step, report, keep, until done, stopped or killed; and going on after that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gamps import checkpoints
+from gamps.errors import OutputError
+from gamps.learning import Progress
+from gamps.training import folder as runs
+from gamps.training.types import Training, arrays_of, restored
+
+Callback = Callable[[int, dict[str, Any], Progress], None]
+
+
+def _silent(iteration: int, metrics: dict[str, Any], progress: Progress) -> None:
+    del iteration, metrics, progress
+
+
+def _ignore(error: Exception) -> None:
+    del error
+
+
+def train(
+    training: Training,
+    out: Path,
+    *,
+    settings: dict[str, Any] | None = None,
+    callback: Callback = _silent,
+    every: int = 1,
+    keep: int = 3,
+) -> Progress:
+    """Run a training in a new folder.
+
+    Args:
+      training: a `learning.Learner`, a `Climbing`, or your own.
+      out: the run folder; it must not hold a run.
+      settings: kept in it, such as JSON holds.
+      callback: called after every iteration with its number, metrics and progress.
+      every: iterations between checkpoints.
+      keep: how many checkpoints remain.
+
+    Returns:
+      The progress at the end; `best` is the policy to hand out.
+    """
+    runs.create(out, settings or {})
+    return resume(training, out, callback=callback, every=every, keep=keep)
+
+
+def resume(
+    training: Training,
+    out: Path,
+    *,
+    callback: Callback = _silent,
+    refused: Callable[[Exception], None] = _ignore,
+    every: int = 1,
+    keep: int = 3,
+) -> Progress:
+    """Go on from the last checkpoint that can be trusted, to the same end as without a break.
+
+    Args:
+      training: made of the same settings as the run.
+      out: the run folder.
+      callback: as in `train`.
+      refused: called with what is wrong with a checkpoint that was passed over.
+      every: iterations between checkpoints.
+      keep: how many checkpoints remain.
+    """
+    kept = runs.checkpoint_folder(out)
+    with runs.locked(out):
+        found, errors = checkpoints.latest(kept)
+        for error in errors:
+            refused(error)
+        if found is None:
+            progress = training.start()
+        else:
+            progress = restored(training.like(found.plain), found.arrays)
+        done = 0 if found is None else found.number
+        try:
+            runs.cut(out, done)
+            while done < training.total and "stopped" not in progress.plain:
+                began = time.perf_counter()
+                progress, metrics = training.step(progress)
+                done += 1
+                line = {"iteration": done} | metrics | {"seconds": time.perf_counter() - began}
+                runs.append(out, line)
+                over = done == training.total or "stopped" in progress.plain
+                if over or done % every == 0:
+                    checkpoints.save(kept, done, arrays_of(progress), progress.plain, keep=keep)
+                callback(done, line, progress)
+            runs.write_policy(out, "last", progress.state.policy)
+            runs.write_policy(out, "best", progress.best)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(f"{out}: {error.strerror or error}") from error
+    return progress

@@ -1,0 +1,280 @@
+"""From a user's words to a training: log, task, policy, model and recipe by their names."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gamps import behaviour, checkpoints, datasets, recipes
+from gamps.errors import RunError, SettingError
+from gamps.importance import Chain, Clip
+from gamps.learning import Learner, ModelClass, Settings, classes_of
+from gamps.models import concatenated
+from gamps.policies import Gaussian, LinearGaussian, Policy
+from gamps.tasks import Task
+from gamps.training import folder
+from gamps.training.climbing import Climbing
+from gamps.training.types import Training, restored
+from gamps.trajectories import Trajectories
+from gamps.values import Imagined, PerDecisionReturn
+from gamps.values.baselines import StateValue
+
+SEARCHES = {
+    "gamps": recipes.gamps,
+    "gamps_paper": recipes.gamps_paper,
+    "ml": recipes.ml,
+    "pgt": recipes.pgt,
+    "reinforce": recipes.reinforce,
+}
+MODEL_FREE = ("pgt", "reinforce")
+RECIPES = ("default", *SEARCHES)
+MODELS = ("auto", "linear", "quadratic", "network")
+POLICIES = ("behaviour", "affine", "network")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a user says of a training; such as JSON and TOML hold.
+
+    Attributes:
+      log: name or folder of a dataset.
+      task: `module:object`, a `gamps.Task` or a function that makes one.
+      policy: where the search starts.
+      model: what is fitted.
+      recipe: how it climbs.
+      features: `module:function` of one observation and one action, the model's input.
+      iterations: policy steps in all.
+      learning_rate: of the policy; 0 takes the recipe's.
+      held_out: share of the log that training never sees.
+      seed: of everything random.
+    """
+
+    log: str
+    task: str
+    policy: str = "behaviour"
+    model: str = "auto"
+    recipe: str = "default"
+    features: str = ""
+    iterations: int = 160
+    learning_rate: float = 0.0
+    held_out: float = 0.2
+    seed: int = 0
+
+
+def imported(words: str, field: str) -> Any:
+    """The object that `module:object` names, looked for from the current folder on."""
+    module, _, name = words.partition(":")
+    mend = "Say it like mytask:task, module and object, both importable from here"
+    if not module or not name:
+        raise SettingError(field, repr(words), mend)
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a user's module may fail in any way
+        raise SettingError(field, f"{words}: {type(error).__name__}: {error}", mend) from error
+    return found
+
+
+def task_of(words: str) -> Task:
+    """The known part of the problem."""
+    found = imported(words, "task")
+    if callable(found) and not isinstance(found, Task):
+        try:
+            found = found()
+        except Exception as error:  # a user's function may fail in any way
+            finding = f"{words}() failed: {type(error).__name__}: {error}"
+            raise SettingError("task", finding, "It takes no argument") from error
+    if not isinstance(found, Task):
+        finding = f"{words} is a {type(found).__name__}"
+        raise SettingError("task", finding, "Make it a gamps.Task(reward, discount, terminal)")
+    return found
+
+
+def features_of(words: str) -> Callable[..., Any]:
+    """The model's input."""
+    if not words:
+        return concatenated
+    found = imported(words, "features")
+    if not callable(found):
+        raise SettingError(
+            "features", f"{words} is no function", "Give one of (observation, action)"
+        )
+    made: Callable[..., Any] = found
+    return made
+
+
+def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
+    """Where the search starts."""
+    if words == "behaviour":
+        if data.behaviour is not None:
+            return data.behaviour
+        words = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
+    if ":" in words:
+        found = imported(words, "policy")
+        found = found() if callable(found) and not isinstance(found, Policy) else found
+        if not isinstance(found, Policy):
+            finding = f"{words} is a {type(found).__name__}"
+            raise SettingError("policy", finding, "Make it a gamps.policies.Policy")
+        return found
+    return behaviour.fit(jax.random.key(seed), data.trajectories, words)
+
+
+def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories]:
+    """The part to learn from, and the part that learning never sees."""
+    if not 0 < share < 1:
+        raise SettingError("held_out", f"{share}", "Choose a share between 0 and 1")
+    n = log.n_trajectories
+    held = max(math.ceil(share * n), 2)
+    if n - held < 5:
+        finding = f"{n} episodes, of which {held} are held out"
+        raise SettingError("log", finding, "Log more episodes: learning needs at least five")
+    order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
+    parts = np.sort(order[held:]), np.sort(order[:held])
+    learned, judged = (jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts)
+    return learned, judged
+
+
+def check(words: Words) -> None:
+    """Refuse what can be refused before anything is read."""
+    for name, choices in (("recipe", RECIPES), ("model", MODELS), ("policy", POLICIES)):
+        given = getattr(words, name)
+        if given not in choices and (name == "recipe" or ":" not in given):
+            mend = f"Choose one of {', '.join(choices)}"
+            raise SettingError(
+                name, repr(given), mend + ("" if name == "recipe" else ", or module:object")
+            )
+    if words.iterations < 1:
+        raise SettingError("iterations", f"{words.iterations}", "Run at least one")
+    if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
+        raise SettingError("learning_rate", f"{words.learning_rate}", "Choose a positive number")
+
+
+def build(words: Words, data: datasets.Dataset) -> Training:
+    """The training that the words describe; nothing is computed yet."""
+    check(words)
+    task, features = task_of(words.task), features_of(words.features)
+    start = policy_of(words.policy, data, words.seed)
+    learned, judged = split(data.trajectories, words.held_out, words.seed)
+    key = jax.random.fold_in(jax.random.key(words.seed), 1)
+    if words.recipe == "default":
+        return _default(words, key, task, features, start, learned, judged)
+    built: dict[str, Any] = {
+        "ratio": Chain((Clip(10.0),)),
+        "learning_rate": words.learning_rate or 0.02,
+    }
+    model = None
+    if words.recipe == "pgt":
+        built["values"] = PerDecisionReturn(50)
+    if words.recipe not in MODEL_FREE:
+        name = "quadratic" if words.model == "auto" else words.model
+        kind = classes(features, name)[name]
+        model = kind.make(jax.random.fold_in(key, 2), learned)
+        built |= {"fit": kind.fit, "values": Imagined(rollouts=10, horizon=50)}
+        if words.recipe != "gamps_paper":
+            built["baseline"] = StateValue()
+    if words.recipe == "gamps_paper":
+        del built["ratio"]
+    search = SEARCHES[words.recipe](learned, task, **built)
+    return Climbing(key, search, start, model, iterations=words.iterations, judged=judged)
+
+
+def _default(
+    words: Words,
+    key: jax.Array,
+    task: Task,
+    features: Callable[..., Any],
+    start: Policy,
+    learned: Trajectories,
+    judged: Trajectories,
+) -> Training:
+    settings = Settings()
+    rounds = min(settings.rounds, words.iterations)
+    settings = settings._replace(
+        rounds=rounds,
+        iterations=max(words.iterations // rounds, 1),
+        learning_rate=words.learning_rate or settings.learning_rate,
+    )
+    if not isinstance(start, Gaussian):
+        mend = "Take recipe gamps, ml, pgt or reinforce for choices"
+        raise SettingError("recipe", f"default, with {type(start).__name__}", mend)
+    if isinstance(start, LinearGaussian):
+        start = LinearGaussian(
+            start.weights, start.features, log_std=start.log_std, learn_std=False
+        )
+    return Learner(
+        key, learned, task, start, classes(features, words.model), settings=settings, judged=judged
+    )
+
+
+def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
+    """What evidence may choose among: all, or the one that was named."""
+    known = dict(classes_of(features))
+    if words == "auto":
+        return known
+    if words == "linear":
+        return {"linear": _linear(features)}
+    if words in known:
+        return {words: known[words]}
+    found = imported(words, "model")
+    if not isinstance(found, ModelClass):
+        finding = f"{words} is a {type(found).__name__}"
+        raise SettingError("model", finding, "Make it a gamps.learning.ModelClass")
+    return {words: found}
+
+
+def _linear(features: Callable[..., Any]) -> ModelClass:
+    from gamps.fitting import ClosedForm
+    from gamps.models import LinearGaussian as LinearModel
+
+    def make(key: jax.Array, log: Trajectories) -> LinearModel:
+        del key
+
+        def biased(observation: Any, action: Any) -> jax.Array:
+            return jnp.pad(features(observation, action), (0, 1), constant_values=1.0)
+
+        size = jax.eval_shape(biased, log.states[0, 0], log.actions[0, 0]).shape[0]
+        zeros = jnp.zeros((size, log.states.shape[-1]), dtype=float)
+        return LinearModel(zeros, zeros, biased, jnp.full(log.states.shape[-1], 1e-3))
+
+    return ModelClass(make, ClosedForm())
+
+
+def hash_of(name: str) -> str:
+    """SHA-256 of a log's data, so that a run cannot go on with another."""
+    folder = Path(name) if Path(name).is_dir() else datasets.folder_of(name)
+    digest = hashlib.sha256()
+    for path in sorted((folder / "data").rglob("*")):
+        if path.is_file():
+            digest.update(path.relative_to(folder).as_posix().encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def plain(words: Words) -> dict[str, Any]:
+    """As JSON holds them."""
+    return asdict(words)
+
+
+def policy_in(run: Path, which: str, data: datasets.Dataset) -> Policy:
+    """A run's best or last policy, from its last checkpoint that can be trusted."""
+    settings = folder.header(run)["settings"]
+    words = Words(**{field.name: settings[field.name] for field in fields(Words)})
+    found, _ = checkpoints.latest(folder.checkpoint_folder(run))
+    if found is None:
+        raise RunError(f"{run}: no checkpoint yet. Go on with it by gamps resume {run}")
+    progress = restored(build(words, data).like(found.plain), found.arrays)
+    return progress.best if which == "best" else progress.state.policy

@@ -1,0 +1,253 @@
+"""Trainings in a run folder: the same end with and without a break, and every refusal named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gamps import checkpoints, datasets, recipes, training
+from gamps.cli import main
+from gamps.deployed import load_policy
+from gamps.envs import TwoTanks, collect, tanks
+from gamps.errors import CheckpointError, OutputError, RunError, SettingError
+from gamps.learning import Learner, Settings
+from gamps.training import Climbing, Words, build, folder
+from gamps.training.setup import classes
+
+KEY = jax.random.key(2)
+LOG = collect(TwoTanks(), tanks.policy(), KEY, n=20, steps=12)
+SMALL = Settings(
+    rounds=2, iterations=3, states=10, actions=4, roll=2, horizon=4, members=2, folds=2
+)
+FULL = os.environ.get("GAMPS_FULL") == "1"
+
+
+def learner():
+    kinds = classes(tanks.clipped, "quadratic")
+    settings = SMALL._replace(exponents=(0.0, 1.0))
+    return Learner(KEY, LOG, tanks.task(), tanks.policy(), kinds, settings=settings, judged=LOG)
+
+
+def climbing(iterations=6, **rest):
+    built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
+    return Climbing(KEY, built, tanks.policy(), None, iterations=iterations, judged=LOG, **rest)
+
+
+class Stopped(Exception):
+    """In place of a kill."""
+
+
+def interrupted(make, out, after):
+    def callback(iteration, metrics, progress):
+        if iteration == after:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        training.train(make(), out, callback=callback)
+
+
+def same(one, other):
+    a, b = training.arrays_of(one), training.arrays_of(other)
+    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize("make", [learner, climbing])
+def test_a_break_changes_nothing(tmp_path, make):
+    whole = training.train(make(), tmp_path / "whole")
+    lines = folder.metrics(tmp_path / "whole")
+    assert [line["iteration"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    for after in range(1, 6):
+        out = tmp_path / f"after{after}"
+        interrupted(make, out, after)
+        again = training.resume(make(), out)
+        assert same(whole, again)
+        assert whole.plain == again.plain
+        for mine, theirs in zip(folder.metrics(out), lines, strict=True):
+            assert {k: v for k, v in mine.items() if k != "seconds"} == {
+                k: v for k, v in theirs.items() if k != "seconds"
+            }
+    assert json.loads((tmp_path / "whole" / "best.json").read_text())["class"] == "LinearGaussian"
+
+
+def test_a_damaged_checkpoint_costs_iterations_and_not_the_run(tmp_path):
+    whole = training.train(climbing(), tmp_path / "whole")
+    interrupted(climbing, tmp_path / "run", 4)
+    last = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    (last / "plain.json").write_text("{}")
+    refused = []
+    again = training.resume(climbing(), tmp_path / "run", refused=refused.append)
+    assert same(whole, again)
+    assert len(refused) == 1
+    assert "plain.json" in str(refused[0])
+
+
+def test_another_policy_does_not_fit(tmp_path):
+    interrupted(climbing, tmp_path / "run", 2)
+
+    def wider():
+        built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
+        policy = tanks.policy()
+        policy = type(policy)(
+            jnp.zeros((4, 1)), lambda s: jnp.ones(4), log_std=policy.log_std, learn_std=False
+        )
+        return Climbing(KEY, built, policy, None, iterations=6, judged=LOG)
+
+    with pytest.raises(CheckpointError, match="weights"):
+        training.resume(wider(), tmp_path / "run")
+
+
+def test_a_collapse_stops_by_itself_and_says_so(tmp_path):
+    progress = training.train(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
+    assert "effective trajectories" in progress.plain["stopped"]
+    assert len(folder.metrics(tmp_path / "run")) < 50
+    again = training.resume(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
+    assert same(progress, again)
+
+
+def test_folders_in_use_or_unfit_are_refused(tmp_path):
+    training.train(climbing(2), tmp_path / "run")
+    with pytest.raises(OutputError, match="gamps resume"):
+        training.train(climbing(2), tmp_path / "run")
+    with folder.locked(tmp_path / "run"), pytest.raises(RunError, match="another process"):
+        training.resume(climbing(2), tmp_path / "run")
+    with pytest.raises(RunError, match="no run"):
+        folder.header(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="Choose another"):
+        training.train(climbing(2), tmp_path / "file" / "run")
+
+
+def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
+    whole = training.train(climbing(), tmp_path / "whole")
+    interrupted(climbing, tmp_path / "run", 3)
+    real = Path.open
+
+    def full(self, mode="r", **rest):
+        if "w" in mode and "checkpoints" in self.parts:
+            raise OSError(28, "No space left on device")
+        return real(self, mode, **rest)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OutputError, match="No space left"):
+        training.resume(climbing(), tmp_path / "run")
+    monkeypatch.undo()
+    assert checkpoints.latest(tmp_path / "run" / "checkpoints")[0].number == 3
+    assert same(whole, training.resume(climbing(), tmp_path / "run"))
+
+
+WORDS = Words("log", "gamps.envs.tanks:task")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "sarsa"}, "recipe: 'sarsa'"),
+        ({"model": "cubic"}, "model: 'cubic'"),
+        ({"policy": "tree"}, "policy: 'tree'"),
+        ({"task": "nowhere:task"}, "task: nowhere:task: ModuleNotFoundError"),
+        ({"task": "gamps.envs.tanks:nothing"}, "task: .* AttributeError"),
+        ({"task": "gamps.envs.tanks"}, "task: 'gamps.envs.tanks'"),
+        ({"task": "gamps.envs.tanks:HORIZON"}, "task: .* is a int"),
+        ({"task": "gamps.envs.tanks:clipped"}, r"task: .* failed: TypeError"),
+        ({"features": "gamps.envs.tanks:HORIZON"}, "features: .* is no function"),
+        ({"policy": "gamps.envs.tanks:HORIZON"}, "policy: .* is a int"),
+        ({"model": "gamps.envs.tanks:clipped"}, "model: .* is a function"),
+        ({"iterations": 0}, "iterations: 0"),
+        ({"learning_rate": float("nan")}, "learning_rate: nan"),
+        ({"learning_rate": -1.0}, "learning_rate: -1"),
+        ({"held_out": 0.0}, "held_out: 0"),
+        ({"held_out": 0.9}, "log: 20 episodes, of which 18"),
+    ],
+)
+def test_words_that_mean_nothing_are_named(change, message):
+    data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
+    words = Words(**(training.setup.plain(WORDS) | change))
+    with pytest.raises(SettingError, match=message):
+        build(words, data)
+
+
+@pytest.mark.parametrize("recipe", ["gamps", "gamps_paper", "ml", "pgt", "reinforce", "default"])
+def test_every_recipe_takes_a_step(recipe):
+    data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
+    words = Words(**(training.setup.plain(WORDS) | {"recipe": recipe, "model": "linear"}))
+    made = build(words, data)
+    progress, metrics = made.step(made.start())
+    assert np.isfinite(metrics["gradient_norm"])
+    assert int(progress.state.iteration) == 1
+
+
+@pytest.fixture
+def log_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "data"))
+    datasets.save("tanks/day-v0", LOG, tanks.policy(), discount=0.98)
+    return "tanks/day-v0"
+
+
+ARGUMENTS = ["--task", "gamps.envs.tanks:task", "--recipe", "pgt", "--iterations", "4"]
+
+
+def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
+    out = tmp_path / "run"
+    main(["train", log_name, *ARGUMENTS, "--out", str(out)])
+    shown = capsys.readouterr().out
+    assert "compiling" in shown
+    assert "4/4 gradient_norm" in shown
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    main(["resume", str(out)])  # finished: nothing is left to do
+    main(["export", str(out)])
+    policy = load_policy(out / "policy")
+    best = json.loads((out / "best.json").read_text())["fields"]["weights"]["array"]
+    expected = np.asarray([0.3, 0.4, 1.0]) @ np.asarray(best)
+    assert policy.predict([0.3, 0.4]) == pytest.approx(expected, abs=1e-6)
+    main(["play", str(out), "--env", "gamps/TwoTanks-v0", "--episodes", "2"])
+    assert "return" in capsys.readouterr().out
+    assert (out / "play.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SystemExit) as caught:
+        main(["export", str(out)])
+    assert caught.value.code == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_changed_log_is_refused(tmp_path, log_name, capsys):
+    out = tmp_path / "run"
+    main(["train", log_name, *ARGUMENTS, "--out", str(out)])
+    other = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=20, steps=12)
+    datasets.save(log_name, other, tanks.policy(), discount=0.98, overwrite=True)
+    with pytest.raises(SystemExit):
+        main(["resume", str(out)])
+    assert "has changed since" in capsys.readouterr().err
+
+
+def test_settings_from_a_file(tmp_path, log_name, capsys):
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        f'log = "{log_name}"\ntask = "gamps.envs.tanks:task"\nrecipe = "pgt"\niterations = 9\n'
+        f'out = "{tmp_path / "run"}"\n'
+    )
+    main(["train", "--config", str(path), "--iterations", "2"])
+    assert folder.header(tmp_path / "run")["settings"]["iterations"] == 2
+    path.write_text("iteration = 3\n")
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "--config", str(path)])
+    assert caught.value.code == 2
+    assert "iteration is no setting" in capsys.readouterr().err
+
+
+def test_kill_nine_at_random_moments():
+    """Four kills here; GAMPS_FULL=1, or benchmarks/kills.py itself, does a hundred."""
+    script = Path(__file__).parent.parent / "benchmarks" / "kills.py"
+    size = ["100", "300"] if FULL else ["4", "60"]
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, str(script), "--kills", size[0], "--iterations", size[1]],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all bit-equal" in done.stdout
+    assert "at most 0" in done.stdout or "at most 1" in done.stdout
