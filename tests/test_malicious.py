@@ -132,7 +132,7 @@ def test_resealed_programs_are_refused_too(tmp_path):
 
 
 def test_a_program_that_calls_out_is_refused(tmp_path):
-    """A factorisation is done by a library that the process has loaded: a call out of the program."""
+    """A factorisation is done by a library of the process: a call out of the program."""
 
     def calls(observation):
         return jax.numpy.linalg.qr(jax.numpy.outer(observation, observation))[0][0]

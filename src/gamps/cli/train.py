@@ -70,6 +70,7 @@ def train(
         log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed
     )
     check(words)
+    report.console.print(f"reading {log} …", soft_wrap=True)
     data = datasets.load(log)
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(

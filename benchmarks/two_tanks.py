@@ -1,0 +1,91 @@
+"""Twenty logs of the two-tank controller through the commands, and the true return of each policy.
+
+For every seed: `write_log.py`, `gamps import`, `gamps inspect`, `gamps train`, `gamps export`, each
+a process of its own, as a user runs them. Then the exported program controls the true plant.
+
+Usage: python benchmarks/two_tanks.py [--seeds 20] [--iterations 40]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from gamps.deployed import load_policy
+from gamps.envs import TwoTanks, collect, tanks
+from gamps.policies import Policy
+
+GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
+EXAMPLE = Path(__file__).parent.parent / "examples" / "two_tanks"
+TASK = ["--task", "gamps.envs.tanks:task"]
+COLUMNS = ["--episode", "run", "--observations", "h1", "h2", "--actions", "pump",
+           "--reward", "reward", "--log-prob", "logp"]  # fmt: skip
+FRESH = 500
+
+
+class Exported(Policy):
+    """The exported program inside a compiled simulation."""
+
+    program: object
+
+    @property
+    def noise_size(self):
+        """None is used; one is drawn."""
+        return 1
+
+    def act(self, observation, noise):
+        """The mean action."""
+        del noise
+        return self.program.call(observation)
+
+    def log_prob(self, observation, action):
+        """Nobody asks."""
+        del observation, action
+        return jnp.zeros(())
+
+
+def returns(policy, seed):
+    """Discounted, of fresh episodes of the true plant; the same starts for both policies."""
+    fresh = collect(TwoTanks(), policy, jax.random.key(seed), n=FRESH, steps=tanks.HORIZON)
+    return np.asarray(jnp.sum(tanks.DISCOUNT ** jnp.arange(tanks.HORIZON) * fresh.rewards, axis=1))
+
+
+def main(seeds: int = 20, iterations: int = 40) -> None:
+    """Print both returns of every seed, and the improvement with its standard error."""
+    gains = []
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["MINARI_DATASETS_PATH"] = str(Path(name) / "data")
+        for seed in range(seeds):
+            log, data = f"{name}/log{seed}.csv", f"tanks/seed{seed}-v0"
+            out = f"{name}/run{seed}"
+            features = ["--features", "gamps.envs.tanks:clipped", "--iterations", str(iterations)]
+            for command in (
+                [sys.executable, str(EXAMPLE / "write_log.py"), log, "--seed", str(seed)],
+                [*GAMPS, "import", log, *COLUMNS, "--dataset", data],
+                [*GAMPS, "inspect", data, *TASK],
+                [*GAMPS, "train", data, *TASK, *features, "--out", out],
+                [*GAMPS, "export", out],
+            ):
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+            program = load_policy(f"{out}/policy")._mean
+            before, after = (
+                returns(policy, 10_000 + seed) for policy in (tanks.policy(), Exported(program))
+            )
+            gain = after - before
+            error = gain.std(ddof=1) / np.sqrt(FRESH)
+            gains.append(gain.mean())
+            print(f"seed {seed}: {before.mean():.1f} -> {after.mean():.1f}, better by "
+                  f"{gain.mean():.1f} ± {error:.1f}", flush=True)  # fmt: skip
+    error = np.std(gains, ddof=1) / np.sqrt(seeds) if seeds > 1 else float("nan")
+    print(f"{seeds} logs: better by {np.mean(gains):.1f} ± {error:.1f} (standard error), "
+          f"least {np.min(gains):.1f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
