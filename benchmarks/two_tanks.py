@@ -1,17 +1,20 @@
 """Twenty logs of the two-tank controller through the commands, and the true return of each policy.
 
 For every seed: `write_log.py`, `gamps import`, `gamps inspect`, `gamps train`, `gamps export`, each
-a process of its own, as a user runs them. Then the exported program controls the true plant.
+a process of its own, as a user runs them. Then the policy controls the true plant, after the
+exported program has been seen to act the same.
 
 Usage: python benchmarks/two_tanks.py [--seeds 20] [--iterations 40]
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +22,7 @@ import tyro
 
 from gamps.deployed import load_policy
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.policies import Policy
+from gamps.policies import rebuild
 
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
 EXAMPLE = Path(__file__).parent.parent / "examples" / "two_tanks"
@@ -29,25 +32,15 @@ COLUMNS = ["--episode", "run", "--observations", "h1", "h2", "--actions", "pump"
 FRESH = 500
 
 
-class Exported(Policy):
-    """The exported program inside a compiled simulation."""
-
-    program: object
-
-    @property
-    def noise_size(self):
-        """None is used; one is drawn."""
-        return 1
-
-    def act(self, observation, noise):
-        """The mean action."""
-        del noise
-        return self.program.call(observation)
-
-    def log_prob(self, observation, action):
-        """Nobody asks."""
-        del observation, action
-        return jnp.zeros(())
+def mean_action(out: Path):
+    """The policy of a run, without its noise, after a comparison with the exported program."""
+    policy = rebuild(json.loads((out / "best.json").read_text()))
+    policy = eqx.tree_at(lambda p: p.log_std, policy, jnp.full_like(policy.log_std, -20.0))
+    exported = load_policy(out / "policy")
+    for levels in np.random.default_rng(0).uniform(0, 1, (50, 2)).astype(np.float32):
+        if not np.allclose(exported.predict(levels), policy.mean(jnp.asarray(levels)), atol=1e-6):
+            sys.exit("the exported policy acts differently")
+    return policy
 
 
 def returns(policy, seed):
@@ -73,9 +66,9 @@ def main(seeds: int = 20, iterations: int = 40) -> None:
                 [*GAMPS, "export", out],
             ):
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
-            program = load_policy(f"{out}/policy")._mean
             before, after = (
-                returns(policy, 10_000 + seed) for policy in (tanks.policy(), Exported(program))
+                returns(policy, 10_000 + seed)
+                for policy in (tanks.policy(), mean_action(Path(out)))
             )
             gain = after - before
             error = gain.std(ddof=1) / np.sqrt(FRESH)

@@ -6,7 +6,8 @@ climb the all-action gradient in it; ask the ensemble what the policy is worth.
 
 from gamps.learning.classes import Classes, ModelClass, classes_of
 from gamps.learning.evidence import choose
-from gamps.learning.rounds import Learner, Outcome, Progress, Round, Settings, learn
+from gamps.learning.rounds import Learner, learn
+from gamps.learning.types import Outcome, Progress, Round, Settings
 from gamps.learning.worth import worth
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ from gamps.fitting import Keep
 from gamps.gradients import AllActions
 from gamps.learning.classes import Classes, ensemble, unfitted
 from gamps.learning.evidence import choose
+from gamps.learning.types import Outcome, Progress, Round, Settings
 from gamps.learning.worth import worth
 from gamps.policies import Annealed, Gaussian, Policy, natural_units
 from gamps.search import Search
@@ -31,94 +32,6 @@ from gamps.values import Imagined, OthersOfState
 from gamps.weights import GradientAware, Ones, tempered
 
 FALL = 0.1  # of the learning rate, over a whole training
-
-
-class Settings(NamedTuple):
-    """What is the same in every problem.
-
-    Attributes:
-      rounds: of choosing, fitting and climbing.
-      iterations: policy steps a round.
-      learning_rate: in natural units, falling to a tenth over all rounds.
-      first_std: of the policy, relative to the behaviour's standard deviation.
-      least_std: the same at the end.
-      states: logged states an iteration.
-      actions: fresh ones at each.
-      roll: imagined steps that states are moved on, at most.
-      horizon: imagined steps of a value.
-      members: of the ensemble.
-      pessimism: what one unit of doubt costs, in standard deviations of the logged rewards.
-      largest_kl: of one step.
-      exponents: β to choose from; the first is preferred unless another is better for sure.
-      folds: parts of the log that are held out in turn, for evidence.
-      window: steps of the ratio in ω.
-    """
-
-    rounds: int = 4
-    iterations: int = 40
-    learning_rate: float = 0.06
-    first_std: float = 0.5
-    least_std: float = 0.25
-    states: int = 200
-    actions: int = 16
-    roll: int = 50
-    horizon: int = 50
-    members: int = 5
-    pessimism: float = 0.0
-    largest_kl: float = 0.5
-    exponents: tuple[float, ...] = (0.0, 0.5, 1.0)
-    folds: int = 5
-    window: int = 3
-
-
-class Round(NamedTuple):
-    """What a round decided and found.
-
-    Attributes:
-      model_class: chosen.
-      exponent: β, chosen.
-      evidence: held-out weighted log-likelihood of every class and β.
-      weights_ess: effective number of transitions in the fit.
-      estimate: mean imagined return of the policy after the round.
-      lower: the estimate less the members' standard deviation.
-      policy: after the round.
-    """
-
-    model_class: str
-    exponent: float
-    evidence: dict[str, float]
-    weights_ess: float
-    estimate: float
-    lower: float
-    policy: Policy
-
-
-class Progress(NamedTuple):
-    """What a training carries from one iteration to the next; arrays, and what JSON holds.
-
-    Attributes:
-      state: of the search, with policy and model.
-      best: the policy that would be handed out now.
-      plain: decisions and findings so far.
-    """
-
-    state: search.State
-    best: Policy
-    plain: dict[str, Any]
-
-
-class Outcome(NamedTuple):
-    """The policy handed out, and how it came about.
-
-    Attributes:
-      policy: of the round with the highest lower estimate.
-      chosen: which round, from zero.
-      rounds: all of them.
-    """
-
-    policy: Policy
-    chosen: int
-    rounds: list[Round]
 
 
 def _silent(doing: str) -> None:
@@ -196,7 +109,7 @@ class Learner:
             name: float(getattr(info, name)[0]) for name in ("gradient_norm", "ess", "pareto_k")
         }
         metrics["weights_ess"] = progress.plain["weights_ess"]
-        metrics["model_loss"] = -max(progress.plain["evidence"].values())
+        metrics["model_loss"] = -max(progress.plain["evidence"].values(), default=np.nan)
         if progress.plain["rounds"]:
             latest = progress.plain["rounds"][-1]
             metrics |= {name: latest[name] for name in ("estimate", "lower")}
