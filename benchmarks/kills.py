@@ -5,7 +5,7 @@ started and killed at random moments, from the first import to the last checkpoi
 again until they are finished. Of every run the final checkpoint must equal the unbroken one bit for
 bit, and after every kill no more than one iteration may be missing.
 
-Usage: python benchmarks/kills.py [--kills 100] [--iterations 300] [--seed 0]
+Usage: python benchmarks/kills.py [--kills 100] [--iterations 300] [--recipe pgt]
 """
 
 import os
@@ -26,12 +26,12 @@ from gamps.envs import TwoTanks, collect, tanks
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
 
 
-def command(out: Path, iterations: int) -> list[str]:
+def command(out: Path, iterations: int, recipe: str) -> list[str]:
     """Go on with a run, or start it."""
     if (out / "run.json").exists():
         return [*GAMPS, "resume", str(out)]
-    return [*GAMPS, "train", "tanks/kills-v0", "--task", "gamps.envs.tanks:task", "--recipe", "pgt",
-            "--iterations", str(iterations), "--out", str(out)]  # fmt: skip
+    words = ["--task", "gamps.envs.tanks:task", "--recipe", recipe, "--iterations", str(iterations)]
+    return [*GAMPS, "train", "tanks/kills-v0", *words, "--out", str(out)]
 
 
 def reported(out: Path) -> int:
@@ -40,7 +40,7 @@ def reported(out: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def main(kills: int = 100, iterations: int = 300, seed: int = 0) -> None:
+def main(kills: int = 100, iterations: int = 300, seed: int = 0, recipe: str = "pgt") -> None:
     """Print what became of every run."""
     moments = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
@@ -49,16 +49,16 @@ def main(kills: int = 100, iterations: int = 300, seed: int = 0) -> None:
         log = collect(TwoTanks(), tanks.policy(), jax.random.key(seed), n=20, steps=20)
         datasets.save("tanks/kills-v0", log, tanks.policy())
         quiet = {"stdout": subprocess.DEVNULL}
-        subprocess.run(command(folder / "warm", iterations), check=True, **quiet)  # noqa: S603
+        subprocess.run(command(folder / "warm", iterations, recipe), check=True, **quiet)  # noqa: S603
         began = time.monotonic()
-        subprocess.run(command(folder / "whole", iterations), check=True, **quiet)  # noqa: S603
+        subprocess.run(command(folder / "whole", iterations, recipe), check=True, **quiet)  # noqa: S603
         lasts = time.monotonic() - began
         whole, _ = checkpoints.latest(folder / "whole" / "checkpoints")
         done = run = inside = lost = 0
         while done < kills:
             out, run = folder / f"run{run}", run + 1
             while True:
-                process = subprocess.Popen(command(out, iterations), **quiet)  # noqa: S603
+                process = subprocess.Popen(command(out, iterations, recipe), **quiet)  # noqa: S603
                 if done < kills:
                     try:
                         process.wait(moments.uniform(0, 1.1 * lasts))

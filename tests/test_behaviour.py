@@ -61,8 +61,8 @@ def test_missing_densities_are_named_until_they_are_estimated(tmp_path, monkeypa
     datasets.save("tanks/raw-v0", log, None, discount=0.9, densities="missing")
     with pytest.raises(DatasetError, match="gamps fit-behaviour tanks/raw-v0"):
         datasets.load("tanks/raw-v0")
-    episodes, discount = datasets.load_episodes("tanks/raw-v0")
-    assert discount == 0.9
+    episodes, discount, kind = datasets.load_episodes("tanks/raw-v0")
+    assert (discount, kind) == (0.9, "missing")
     found = behaviour.estimate(KEY, episodes, kinds=("affine",))
     datasets.save("tanks/day-v0", found.trajectories, found.policy, densities="estimated")
     assert datasets.load("tanks/day-v0").densities == "estimated"

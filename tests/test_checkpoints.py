@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gamps import checkpoints
+from gamps import checkpoints, sealed
 from gamps.errors import CheckpointError, OutputError
 
 ARRAYS = {"w": np.arange(3, dtype=np.float32), "n": np.asarray(7), "b": np.zeros((0, 2))}
@@ -96,6 +96,28 @@ def test_swapped_files_and_renamed_folders_are_refused(tmp_path):
     assert len(refused) == 1
 
 
+def test_damaged_ones_ahead_do_not_push_out_what_is_written(tmp_path):
+    for number in (8, 9, 10):
+        (kept(tmp_path, number) / "plain.json").write_text("{}")
+    for number in (1, 2):
+        assert kept(tmp_path, number).exists()
+        found, refused = checkpoints.latest(tmp_path)
+        assert found is not None
+        assert found.number == number
+        assert len(refused) == 3
+
+
+def test_a_sealed_one_that_cannot_be_read_is_refused(tmp_path):
+    kept(tmp_path, 1)
+    for content in (b"[" * 100_000, b"\0" * 50):
+        files = {"arrays.safetensors": content, "plain.json": content}
+        sealed.write(tmp_path / "00000002", "gamps checkpoint 2", files)
+        found, (error,) = checkpoints.latest(tmp_path)
+        assert found is not None
+        assert found.number == 1
+        assert "cannot be read" in str(error)
+
+
 def test_a_damaged_one_gives_way_to_the_one_before(tmp_path):
     kept(tmp_path, 1)
     last = kept(tmp_path, 2)
@@ -129,8 +151,6 @@ FULL = Path("/dev/full")
 
 @pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
 def test_a_device_that_is_really_full(tmp_path):
-    from gamps import sealed
-
     with pytest.raises(OSError, match="No space left"):
         sealed.write_synced(FULL, b"x" * 10)
 

@@ -61,6 +61,16 @@ def test_a_last_row_of_observations_only(tmp_path):
     assert np.asarray(log.observations[1, :, 0]).tolist() == [10, 11, 12, 13, 14]
 
 
+@pytest.mark.parametrize("row", [3, 4])
+def test_an_end_may_be_said_in_either_of_the_last_rows(tmp_path, row):
+    table = [[*r[:9], 0] for r in rows(1)] + [[0, 4, 4, 0, "", "", "", "", "", ""]]
+    table[row][9] = 1
+    columns = COLUMNS._replace(terminated="end")
+    (episode,) = read_table(write(tmp_path / "log.csv", table), columns)
+    assert episode.terminated
+    assert len(episode.rewards) == 4
+
+
 def test_choices_are_whole_numbers(tmp_path):
     columns = Columns("run", ("x", "y"), ("t",), "r", "logp", discrete=True)
     (first, *_) = read_table(write(tmp_path / "log.csv", rows()), columns)

@@ -88,13 +88,14 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
     outcome = learn(key, log, TASKS[family](), behaviour, chosen, settings=settings)
     seconds, processor = time.perf_counter() - began, time.process_time() - processor
     curve = [evaluate(name, silent(r.policy), seed) for r in outcome.rounds]
+    final = evaluate(name, silent(outcome.policy), seed)
     return {
-        "final": curve[outcome.chosen],
+        "final": final,
         "last": curve[-1],
         "best": max(curve),
         "curve": curve,
         "stochastic": evaluate(name, outcome.policy, seed),
-        "chosen": curve[outcome.chosen],
+        "chosen": final,
         "round": outcome.chosen,
         "rounds": [{k: v for k, v in r._asdict().items() if k != "policy"} for r in outcome.rounds],
         "seconds": seconds,

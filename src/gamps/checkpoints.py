@@ -66,7 +66,9 @@ def save(
     except OSError as error:
         finding = error.strerror or str(error)
         raise OutputError(f"{target}: {finding}. Earlier checkpoints are intact") from error
-    for old in (*numbered(folder)[:-keep], *folder.glob(".writing-*")):
+    # Higher numbers are of checkpoints that were refused; they go as theirs are written again.
+    earlier = [path for path in numbered(folder) if int(path.name) <= number]
+    for old in (*earlier[:-keep], *folder.glob(".writing-*"), *folder.glob(".old-*")):
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -79,8 +81,13 @@ def load(path: Path) -> Checkpoint:
     """
     number = int(path.name) if NAME.fullmatch(path.name) else -1
     contents = sealed.read(path, _title(number), (ARRAYS, PLAIN))
-    arrays = safetensors.numpy.load(contents[ARRAYS])
-    return Checkpoint(number, arrays, json.loads(contents[PLAIN]))
+    try:
+        arrays, plain = safetensors.numpy.load(contents[ARRAYS]), json.loads(contents[PLAIN])
+    except Exception as error:  # sealed by someone else: each reader fails in its own way
+        raise CheckpointError(
+            f"{path}", f"cannot be read: {error}", "Use an earlier one"
+        ) from error
+    return Checkpoint(number, arrays, plain)
 
 
 def latest(folder: Path) -> tuple[Checkpoint | None, list[CheckpointError]]:

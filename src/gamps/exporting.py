@@ -49,13 +49,15 @@ def export(
     Raises:
       OutputError: if there is something already, or it cannot be written.
     """
-    if out.exists():
-        raise OutputError(f"{out}: exists already. Choose another --out")
+    beside = out.with_name(f"{out.name}.onnx")
+    for path in (out, *((beside,) if onnx else ())):
+        if path.exists():
+            raise OutputError(f"{path}: exists already. Choose another --out")
     seen = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
     noise = jax.ShapeDtypeStruct((policy.noise_size,), jnp.result_type(float))
 
     def mean(observation: Any) -> Any:
-        return policy.act(observation, jnp.zeros(noise.shape, noise.dtype))
+        return policy.mode(observation)
 
     def act(observation: Any, noise: Any) -> Any:
         return policy.act(observation, noise)
@@ -68,9 +70,10 @@ def export(
     contents[HEADER] = (json.dumps(_header(policy, like, notes), indent=1) + "\n").encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        if onnx:
-            sealed.write_synced(out.with_name(f"{out.name}.onnx"), _onnx(mean, seen))
+        graph = _onnx(mean, seen) if onnx else b""
         sealed.write(out, TITLE, {name: contents[name] for name in (HEADER, *PROGRAMS)})
+        if onnx:
+            sealed.write_file(beside, graph)
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
     return out

@@ -43,7 +43,12 @@ class Finding(NamedTuple):
 
 
 def inspect(
-    log: Trajectories, task: Task | None, policy: Policy | None, *, densities: str = "known"
+    log: Trajectories,
+    task: Task | None,
+    policy: Policy | None,
+    *,
+    densities: str = "known",
+    discount: float | None = None,
 ) -> list[Finding]:
     """Everything that can be said of a log before training.
 
@@ -52,6 +57,7 @@ def inspect(
       task: the known reward and termination, compared with the logged ones; None skips that.
       policy: the one to be trained, as it starts; None skips what depends on it.
       densities: known, or estimated.
+      discount: that the log was made for, compared with the task's.
 
     Returns:
       Findings, the gravest first.
@@ -62,6 +68,7 @@ def inspect(
         *_duplicates(log),
         *_densities(log),
         *(() if task is None else _task(log, task)),
+        *(() if task is None or discount is None else _discount(task, discount)),
         *(() if policy is None else _support(log, policy)),
         *_cost(log),
     ]
@@ -192,6 +199,12 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
         yield Finding(grade, "termination", found, "Mend terminal, or the log's flags")
     else:
         yield Finding(NOTE, "termination", "as logged")
+
+
+def _discount(task: Task, logged: float) -> Iterator[Finding]:
+    if abs(float(task.discount) - logged) > 1e-6:
+        found = f"{float(task.discount):g} of the task, {logged:g} kept with the log"
+        yield Finding(NOTE, "discount", f"{found}: the task's is used")
 
 
 def _said(error: Exception) -> str:

@@ -30,17 +30,19 @@ def write(target: Path, title: str, contents: Mapping[str, bytes]) -> None:
       OSError: if the disk is full or the place cannot be written; nothing is left behind.
     """
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".writing-"))
+    aside = temporary.with_name(temporary.name.replace(".writing-", ".old-"))
     try:
         for name, content in (dict(contents) | {MANIFEST: _manifest(title, contents)}).items():
             write_synced(temporary / name, content)
         temporary.chmod(0o755)
         sync_folder(temporary)
         if target.exists():
-            shutil.rmtree(target)
+            target.replace(aside)
         temporary.replace(target)
         sync_folder(target.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        for left in (temporary, aside):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def read(path: Path, title: str, names: tuple[str, ...]) -> dict[str, bytes]:
@@ -85,6 +87,14 @@ def write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file by another, all of it or not at all."""
+    temporary = path.with_name(f".{path.name}.writing")
+    write_synced(temporary, content)
+    temporary.replace(path)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

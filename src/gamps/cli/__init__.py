@@ -96,3 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except GampsError as error:
         print(f"gamps: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # a disk that is full, a folder that cannot be written
+        print(f"gamps: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("gamps: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,12 @@ import tyro
 
 from gamps import datasets, exporting, report
 from gamps.deployed import DeployedPolicy, load_policy
-from gamps.errors import RunError, SettingError
-from gamps.training import folder
-from gamps.training.setup import policy_in
+from gamps.errors import GampsError, RunError, SettingError
+from gamps.training import build
+from gamps.training.loop import taken_up
+from gamps.training.setup import plain, words_in
+
+LONGEST = 10_000  # steps of an episode that nothing ends
 
 
 def export(
@@ -37,13 +41,26 @@ def export(
       which: best, the one to deploy, or last.
       onnx: write OUT.onnx too, the mean action; needs pip install "gamps[onnx]".
     """
-    settings = folder.header(run)["settings"]
-    data = datasets.load(settings["log"])
-    policy = policy_in(run, which, data)
+    words = words_in(run)
+    data = datasets.load(words.log)
+    training = build(words, data)
+    progress, done, refused = taken_up(training, run)
+    say = report.console.print
+    for error in refused:
+        say(f"[yellow]passed over: {error}", soft_wrap=True)
+    if done < training.total and "stopped" not in progress.plain:
+        say(f"[yellow]not finished: {done} of {training.total} iterations. gamps resume {run}")
+    policy = progress.best if which == "best" else progress.state.policy
     target = run / "policy" if out is None else out
-    notes = {"run": settings, "which": which, "densities": data.densities}
+    notes = {"run": plain(words), "iterations": done, "which": which, "densities": data.densities}
     exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
-    report.console.print(f"written: {target}", soft_wrap=True)
+    _say_estimated(data.densities)
+    say(f"written: {target}", soft_wrap=True)
+
+
+def _say_estimated(densities: str) -> None:
+    if densities == "estimated":
+        report.console.print("[yellow]densities of the log were estimated, not logged")
 
 
 def play(
@@ -66,7 +83,7 @@ def play(
     Args:
       run: the folder that gamps train wrote, exported, or the exported folder itself.
       env: an id of Gymnasium.
-      episodes: how many.
+      episodes: how many, of 10,000 steps at most.
       seed: of the environment.
       noise: act at random as trained; by default with the most likely action.
       out: folder for the picture; RUN by default.
@@ -74,7 +91,12 @@ def play(
     exported = run / "policy" if (run / "policy").is_dir() else run
     if not (exported / "policy.json").exists():
         raise RunError(f"{run}: no exported policy. Run gamps export {run} first")
+    if episodes < 1:
+        raise SettingError("episodes", f"{episodes}", "Play at least one")
+    if seed < 0:
+        raise SettingError("seed", f"{seed}", "Choose it from 0 on")
     policy = load_policy(exported)
+    _say_estimated(str(policy.header["notes"].get("densities")))
     try:
         made = gymnasium.make(env, render_mode="rgb_array")
     except Exception:  # what an environment cannot render, it refuses in its own way
@@ -86,7 +108,15 @@ def play(
     returns, lengths, first = [], [], None
     with report.bar(f"play {env}", episodes) as advance:
         for i in range(episodes):
-            shown = _episode(made, policy, seed + i, generator if noise else None, frames=i == 0)
+            try:
+                shown = _episode(
+                    made, policy, seed + i, generator if noise else None, frames=i == 0
+                )
+            except GampsError as error:
+                raise SettingError("env", f"{env}: {error}", "Play it in its own") from error
+            except Exception as error:  # an environment may fail in any way
+                finding = f"{env}: {type(error).__name__}: {error}"
+                raise SettingError("env", finding, "Does it take such actions?") from error
             first = shown if first is None else first
             returns.append(float(np.sum(shown["rewards"])))
             lengths.append(len(shown["rewards"]))
@@ -97,7 +127,8 @@ def play(
         numbers = (values.mean(), values.std(), values.min(), values.max())
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
     report.console.print(table)
-    target = run if out is None else out
+    beside = run if exported != run else run.parent  # an exported folder is sealed
+    target = beside if out is None else out
     target.mkdir(parents=True, exist_ok=True)
     written = _picture(first or {}, target)
     report.console.print(f"written: {written}", soft_wrap=True)
@@ -114,7 +145,7 @@ def _episode(
     observation, _ = env.reset(seed=seed)
     kept: dict[str, list[Any]] = {"observations": [], "actions": [], "rewards": [], "frames": []}
     over = False
-    while not over:
+    while not over and len(kept["rewards"]) < LONGEST:
         if generator is None:
             action = policy.predict(observation)
         else:
@@ -122,7 +153,8 @@ def _episode(
         kept["observations"].append(np.asarray(observation))
         kept["actions"].append(action)
         if frames and env.render_mode == "rgb_array":
-            kept["frames"].append(env.render())
+            with contextlib.suppress(Exception):  # without a display some cannot, after all
+                kept["frames"].append(env.render())
         observation, reward, terminated, truncated, _ = env.step(action)
         kept["rewards"].append(float(reward))
         over = terminated or truncated
@@ -142,6 +174,8 @@ def _picture(shown: dict[str, list[Any]], out: Path) -> str:
             values = np.asarray(shown[name]).reshape(len(shown[name]), -1)
             for j, column in enumerate(values.T):
                 axis.plot(column, label=f"{name[:-1]} {j}")
+            if values.shape[1] > 1:
+                axis.legend(fontsize=7, frameon=False)
             axis.set_title(name, fontsize=9)
             axis.set_xlabel("step")
     with report.atomic(out / "play.png") as path:

@@ -96,7 +96,8 @@ def fit_behaviour(
     Kinds of policies are compared by the likelihood of actions that no fit has seen; the best is
     fitted to the whole log. The calibration says how often held-out actions fall where the fit
     says they should. Everything that is done with the new dataset says that its densities are
-    estimated: logging them is better.
+    estimated: logging them is better. The fit has seen every episode, also those that a training
+    holds out later.
 
     Example: gamps fit-behaviour tanks/raw-v0 --dataset tanks/day-v0
 
@@ -107,7 +108,9 @@ def fit_behaviour(
       overwrite: replace a dataset of the same name.
     """
     _check(dataset, 1.0, overwrite)
-    episodes, discount = datasets.load_episodes(log)
+    episodes, discount, densities = datasets.load_episodes(log)
+    if densities == "known":
+        raise SettingError("log", f"{log} has its densities", "Use it as it is")
     with report.console.status("fitting …"):
         found = behaviour.estimate(jax.random.key(seed), episodes)
     folder = datasets.save(

@@ -38,7 +38,9 @@ def inspect(
     data = datasets.load(log)
     known = task_of(task) if task else None
     start = policy_of(policy, data, 0)
-    found = inspection.inspect(data.trajectories, known, start, densities=data.densities)
+    found = inspection.inspect(
+        data.trajectories, known, start, densities=data.densities, discount=data.discount
+    )
     if json_:
         print(json.dumps([finding._asdict() for finding in found], indent=1))
     else:

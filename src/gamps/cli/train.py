@@ -15,10 +15,10 @@ import tyro
 from rich.live import Live
 
 from gamps import datasets, inspection, report
-from gamps.errors import RunError, SettingError
+from gamps.errors import MissingExtraError, SettingError
 from gamps.learning import Progress
 from gamps.training import Words, build, folder, loop
-from gamps.training.setup import check, hash_of, plain, policy_of, task_of
+from gamps.training.setup import check, hash_of, plain, policy_of, task_of, words_in
 
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
 
@@ -42,9 +42,11 @@ def train(
     """Learn a better policy from a log, without running an experiment.
 
     Everything lands in the folder OUT: settings and versions (run.json), one line an iteration
-    (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json, which is
-    the one to deploy: best by an estimate on episodes that training never saw. If the process
-    dies, `gamps resume OUT` goes on to the same end.
+    (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json, the one to
+    evaluate next. A part of the log is held out: the default judges policies by episodes that its
+    models imagine from the starts of that part, the paper's recipes by importance sampling on it;
+    the true environment is never asked. If the process dies, `gamps resume OUT` goes on to the
+    same end.
 
     Settings may stand in a TOML file: gamps train LOG --config settings.toml, with lines like
     task = "tanks_task:task"; what the command line says counts more.
@@ -56,12 +58,13 @@ def train(
       task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
       out: the run folder; it must not hold a run already.
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object.
-      model: auto (chosen by held-out evidence), linear, quadratic, network, module:object.
+      model: auto (chosen by held-out evidence; quadratic for the paper's recipes), linear,
+        quadratic, network, or module:object, a gamps.learning.ModelClass.
       recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
       features: module:function of (observation, action), the model's input; here belongs what you
         know of the actuators, such as their limits. By default both as they are.
       iterations: policy steps.
-      learning_rate: of the policy; 0 takes the recipe's own.
+      learning_rate: of the policy; 0 takes one that served before.
       held_out: share of the episodes that training never sees.
       seed: of everything random.
       tensorboard: write its event files too; needs pip install "gamps[tensorboard]".
@@ -77,7 +80,13 @@ def train(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
     )
     training = build(words, data)
-    settings = plain(words) | {"log_sha256": hash_of(log), "densities": data.densities}
+    if tensorboard:
+        _tensorboard_package()
+    settings = plain(words) | {
+        "log_sha256": hash_of(log),
+        "densities": data.densities,
+        "tensorboard": tensorboard,
+    }
     folder.create(out, settings)
     _run(training, out, data.densities, tensorboard=tensorboard)
 
@@ -93,23 +102,24 @@ def resume(run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN
     Args:
       run: the folder that gamps train wrote.
     """
-    settings = folder.header(run)["settings"]
-    try:
-        words = Words(**{field.name: settings[field.name] for field in fields(Words)})
-        expected = settings["log_sha256"]
-    except KeyError as error:
-        raise RunError(f"{run}: its settings lack {error}. Was it made by gamps train?") from error
+    words = words_in(run)
+    header = folder.header(run)
+    differ = {k: v for k, v in folder.versions().items() if header["versions"].get(k) != v}
+    if differ:
+        made = ", ".join(f"{k} {header['versions'].get(k)}, now {v}" for k, v in differ.items())
+        report.console.print(f"[yellow]other versions: {made}. The last bits may differ")
     data = datasets.load(words.log)
-    if hash_of(words.log) != expected:
-        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
-    _run(build(words, data), run, data.densities)
+    tensorboard = bool(header["settings"].get("tensorboard"))
+    _run(build(words, data), run, data.densities, tensorboard=tensorboard)
 
 
 def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
     say = report.console.print
     if densities == "estimated":
         say("[yellow]densities of this log are estimated: ratios are only as good as that fit")
-    writer = _tensorboard(out) if tensorboard else None
+    writer = None
+    if tensorboard:
+        writer = _tensorboard_package().SummaryWriter(str(out / "tensorboard"))
     with _display(training.total) as show:
 
         def callback(iteration: int, metrics: dict[str, Any], _: Progress) -> None:
@@ -129,11 +139,14 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
     if "stopped" in progress.plain:
         say(f"[yellow]stopped: {progress.plain['stopped']}", soft_wrap=True)
     _figure(out)
-    lines = folder.metrics(out)
-    if lines and lines[-1].get("estimate") is not None:
-        last = lines[-1]
-        say(f"estimated return {last['estimate']:.4g}, lower estimate {last['lower']:.4g}")
-    say(f"written: {out}/best.json, the policy to evaluate next", soft_wrap=True)
+    if progress.plain.get("best") == 0:
+        say(
+            "[yellow]nothing was found that is thought better than the first policy", soft_wrap=True
+        )
+    elif "best_lower" in progress.plain:
+        say(f"lower estimate of the best policy's return: {progress.plain['best_lower']:.4g}")
+    say(f"written: {out}", soft_wrap=True)
+    say(f"next: gamps export {out}", soft_wrap=True)
 
 
 @contextmanager
@@ -171,21 +184,21 @@ def _display(total: int) -> Iterator[Any]:
         yield show
 
 
-def _tensorboard(out: Path) -> Any:
+def _tensorboard_package() -> Any:
     try:
-        from tensorboardX import SummaryWriter
+        import tensorboardX
     except ImportError as error:
-        from gamps.errors import MissingExtraError
-
         raise MissingExtraError(
             'tensorboardX is not installed. Do pip install "gamps[tensorboard]"'
         ) from error
-    return SummaryWriter(str(out / "tensorboard"))
+    return tensorboardX
 
 
 def _figure(out: Path) -> None:
     """How it went, iteration by iteration."""
     lines = folder.metrics(out)
+    if not lines:
+        return
     names = [n for n in ("estimate", "ess", "gradient_norm", "model_loss") if n in lines[-1]]
     figure, axes = report.panels(1, len(names))
     for axis, name in zip(axes[0], names, strict=True):
@@ -203,7 +216,7 @@ def _figure(out: Path) -> None:
 
 def with_settings(arguments: Sequence[str]) -> list[str]:
     """The arguments of `train`, with those of a TOML file before them."""
-    given = list(arguments)
+    given = [part for word in arguments for part in _parts(word)]
     if given[:1] != ["train"] or "--config" not in given:
         return given
     place = given.index("--config")
@@ -215,7 +228,8 @@ def with_settings(arguments: Sequence[str]) -> list[str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingError("config", f"{path}: {error}", "Give a TOML file") from error
     rest = given[1:place] + given[place + 2 :]
-    said = {word.split("=")[0].lstrip("-").replace("-", "_") for word in rest if word[:2] == "--"}
+    flags = [word.split("=")[0].removeprefix("--") for word in rest if word[:2] == "--"]
+    said = {flag.removeprefix("no-").replace("-", "_") for flag in flags}
     known = {field.name for field in fields(Words)} | {"out", "tensorboard"}
     for name, value in content.items():
         if name not in known or isinstance(value, (dict, list)):
@@ -231,3 +245,8 @@ def with_settings(arguments: Sequence[str]) -> list[str]:
         else:
             rest += [flag, str(value)]
     return ["train", *rest]
+
+
+def _parts(word: str) -> list[str]:
+    """`--config=file` as two words."""
+    return word.split("=", 1) if word.startswith("--config=") else [word]

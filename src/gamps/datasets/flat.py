@@ -62,6 +62,12 @@ def from_flat(
         if len(array) != steps:
             finding = f"{len(array)} entries, but {steps} rewards"
             raise DatasetError(name, finding, "Pass one entry a step")
+    if "next_observations" in arrays and (
+        arrays["next_observations"].shape != arrays["observations"].shape
+    ):
+        finding = f"shape {arrays['next_observations'].shape}"
+        mend = f"Expected {arrays['observations'].shape}, as the observations have"
+        raise DatasetError("next_observations", finding, mend)
     if steps == 0:
         raise DatasetError("rewards", "no step", "Log at least one")
     ended, cut = arrays["terminals"].astype(bool), arrays["timeouts"].astype(bool)

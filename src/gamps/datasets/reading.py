@@ -88,12 +88,12 @@ def load(name: str | Path) -> Dataset:
     return Dataset(trajectories, behaviour, discount, env_spec, densities)
 
 
-def load_episodes(name: str | Path) -> tuple[list[Episode], float | None]:
-    """The episodes of a dataset whose densities are of no account, and its discount."""
+def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
+    """Episodes, discount, and the kind of densities, which are not looked at themselves."""
     folder = _found(name)
     metadata, _ = _metadata(folder / "data")
     check_hashes(folder)
-    return _episodes(folder / "data", metadata), _discount(metadata)
+    return _episodes(folder / "data", metadata), _discount(metadata), _kind(metadata)
 
 
 def _found(name: str | Path) -> Path:

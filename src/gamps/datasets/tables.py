@@ -140,6 +140,9 @@ def _rows_of(field: str, episodes: list[Any]) -> list[range]:
     starts = [i for i in range(len(episodes)) if i == 0 or episodes[i] != episodes[i - 1]]
     seen = set()
     for start in starts:
+        if isinstance(episodes[start], (list, dict)):
+            finding = f"a {type(episodes[start]).__name__}"
+            raise DatasetError(field, finding, "Name it by a number or a text", index=start + 1)
         if episodes[start] in (None, ""):
             raise DatasetError(field, "empty", "Say which episode it is of", index=start + 1)
         if episodes[start] in seen:
@@ -169,7 +172,12 @@ def _episode(table: Table, rows: range, columns: Columns) -> Episode:
             raise DatasetError(columns.time, "does not grow", "Sort by time", index=place)
     ended = False
     if columns.terminated is not None:
-        flags = _column(table, columns.terminated, steps) != 0
+        # The row that only says where the episode ended may say so here, or be left empty.
+        said = [0 if table[columns.terminated][i] in (None, "") else table[columns.terminated][i]
+                for i in rows]  # fmt: skip
+        flags = _column({columns.terminated: said}, columns.terminated, range(len(rows))) != 0
+        if last_only_seen:
+            flags = np.append(flags[:-2], flags[-2:].any())
         if flags[:-1].any():
             place = first + int(np.flatnonzero(flags[:-1])[0]) + 1
             mend = "Give the steps after it another episode"

@@ -116,9 +116,13 @@ def save(
         env_spec = made.spec
         made.close()
     seen, acted = np.asarray(trajectories.observations), np.asarray(trajectories.actions)
-    _namespaces(target.parent, name)
     replaced = target.with_name(f".{target.name}-replaced-{os.getpid()}")
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+    try:
+        _namespaces(target.parent, name)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+    except OSError as error:
+        mend = "Set MINARI_DATASETS_PATH to a folder that you may write to"
+        raise OutputError(f"{target.parent}: {error.strerror or error}. {mend}") from error
     try:
         storage = MinariStorage.new(
             temporary / "data",
@@ -145,7 +149,8 @@ def save(
             target.replace(replaced)
         temporary.replace(target)
     except OSError as error:
-        raise OutputError(f"{target}: {error.strerror}. Is another process writing it?") from error
+        finding = error.strerror or error
+        raise OutputError(f"{target}: {finding}. Is another process writing it?") from error
     finally:
         if replaced.exists() and not target.exists():
             replaced.replace(target)

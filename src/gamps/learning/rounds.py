@@ -49,6 +49,7 @@ class Learner:
       classes: from `classes_of`, or your own; of one entry, nothing is left to choose.
       settings: the same for every problem by default.
       judged: episodes from whose starts policies are judged; those of the log by default.
+      total: iterations, if the last round is to be shorter than the others.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Learner:
         *,
         settings: Settings | None = None,
         judged: Trajectories | None = None,
+        total: int | None = None,
     ) -> None:
         if trajectories.n_trajectories < 5:
             raise SettingError(
@@ -78,7 +80,8 @@ class Learner:
         self.order = np.asarray(jax.random.permutation(key_split, trajectories.n_trajectories))
         self.trajectories, self.task, self.behaviour = trajectories, task, behaviour
         self.judged = trajectories if judged is None else judged
-        self.classes, self.settings, self.total = classes, s, s.rounds * s.iterations
+        self.classes, self.settings = classes, s
+        self.total = s.rounds * s.iterations if total is None else total
         self.climb = _climb(trajectories, task, behaviour, s)
 
     def start(self) -> Progress:
@@ -101,9 +104,11 @@ class Learner:
         key_choose, key_fit, key_climb, key_worth = keys
         if within == 0:
             progress = self._modelled(key_choose, key_fit, progress)
+        if number == within == 0:
+            progress = self._start_judged(jax.random.fold_in(key_worth, 1), progress)
         state, info, _ = search.run(self.climb, key_climb, progress.state, iterations=1)
         progress = progress._replace(state=state)
-        if within == self.settings.iterations - 1:
+        if within == self.settings.iterations - 1 or int(state.iteration) == self.total:
             progress = self._judged(key_worth, progress)
         metrics = {
             name: float(getattr(info, name)[0]) for name in ("gradient_norm", "ess", "pareto_k")
@@ -132,6 +137,13 @@ class Learner:
         plain |= {"choice": list(picked), "weights_ess": ess}
         return progress._replace(state=progress.state._replace(model=model), plain=plain)
 
+    def _start_judged(self, key: Array, progress: Progress) -> Progress:
+        """The first policy is the one to beat."""
+        _, lower = worth(key, progress.best, progress.state.model, self.task, self.judged)
+        if not np.isfinite(lower):
+            return progress
+        return progress._replace(plain=progress.plain | {"best": 0, "best_lower": lower})
+
     def _judged(self, key: Array, progress: Progress) -> Progress:
         policy, plain = progress.state.policy, progress.plain
         estimate, lower = worth(key, policy, progress.state.model, self.task, self.judged)
@@ -143,9 +155,11 @@ class Learner:
             "estimate": estimate,
             "lower": lower,
         }
-        best = all(lower > earlier["lower"] for earlier in plain["rounds"])
         plain = plain | {"rounds": [*plain["rounds"], made]}
-        return progress._replace(best=policy if best else progress.best, plain=plain)
+        if np.isfinite(lower) and lower > plain.get("best_lower", -np.inf):
+            plain |= {"best": len(plain["rounds"]), "best_lower": lower}
+            return progress._replace(best=policy, plain=plain)
+        return progress._replace(plain=plain)
 
 
 def learn(
@@ -181,7 +195,7 @@ def learn(
             rounds.append(made)
             choice = f"{made.model_class}, β = {made.exponent:g}"
             advance(f"round {len(rounds)}: {choice}, worth {made.lower:.3g}")
-    return Outcome(progress.best, int(np.argmax([r.lower for r in rounds])), rounds)
+    return Outcome(progress.best, progress.plain.get("best", 0) - 1, rounds)
 
 
 def _climb(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:

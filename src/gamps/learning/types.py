@@ -87,7 +87,8 @@ class Outcome(NamedTuple):
 
     Attributes:
       policy: of the round with the highest lower estimate.
-      chosen: which round, from zero.
+      chosen: which round, from zero; -1 if none is thought better than the start, which is handed
+        out then.
       rounds: all of them.
     """
 

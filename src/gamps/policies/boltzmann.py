@@ -79,6 +79,11 @@ class Boltzmann(Policy):
         forced = self._forced_action(observation)
         return jnp.where(forced >= 0, forced, drawn)
 
+    def mode(self, observation: Any) -> Int[Array, ""]:
+        """The most likely action."""
+        forced = self._forced_action(observation)
+        return jnp.where(forced >= 0, forced, jnp.argmax(self._logits(observation)))
+
     def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
         """Σ p log(p / p'); zero where the action is forced."""
         if not isinstance(other, Boltzmann):

@@ -38,6 +38,10 @@ class Policy(eqx.Module):
         """Draw one action."""
         return self.act(observation, jax.random.normal(key, (self.noise_size,), dtype=float))
 
+    def mode(self, observation: Any) -> Any:
+        """The most likely action, or the middle one where that is the same."""
+        return self.act(observation, jnp.zeros(self.noise_size, dtype=float))
+
     def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
         """KL(self‖other) of the actions at one observation, `other` being of the same class."""
         raise NotImplementedError

@@ -14,6 +14,9 @@ from gamps.policies import Policy
 from gamps.search import Search
 from gamps.trajectories import Trajectories
 
+LEAST_HELD_OUT = 2.0  # effective episodes that an estimate must rest on
+LEAST = -1.7e308  # below any estimate, and JSON holds it
+
 
 class Climbing:
     """A search, iteration by iteration.
@@ -44,7 +47,7 @@ class Climbing:
         self.total, self.judged, self.least_ess = iterations, judged, least_ess
 
     def start(self) -> Progress:
-        """Before the first iteration."""
+        """Before the first iteration; the first policy is the one to beat."""
         return Progress(self.built.init(self.policy, self.model), self.policy, {})
 
     def like(self, plain: dict[str, Any]) -> Progress:
@@ -56,10 +59,12 @@ class Climbing:
         state, info, _ = search.run(self.built, self.key, progress.state, iterations=1)
         names = ("gradient_norm", "model_loss", "ess", "pareto_k", "weights_ess")
         metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
-        found = _estimate(state.policy, self.judged, self.built.task.discount)
-        metrics |= {"estimate": found.mean, "lower": found.mean - found.standard_error}
         best, plain = progress.best, progress.plain
-        if metrics["lower"] > plain.get("best_lower", -np.inf):
+        if "best_lower" not in plain:
+            lower = self._judged(progress.state.policy)["lower"]
+            plain = plain | {"best": 0, "best_lower": lower if np.isfinite(lower) else LEAST}
+        metrics |= self._judged(state.policy)
+        if metrics["lower"] > plain["best_lower"]:
             best = state.policy
             plain = plain | {"best_lower": metrics["lower"], "best": int(state.iteration)}
         if metrics["ess"] < self.least_ess:
@@ -69,12 +74,14 @@ class Climbing:
             }
         return Progress(state, best, plain), metrics
 
-
-def _estimate(policy: Policy, log: Trajectories, discount: Any) -> evaluation.Estimate:
-    mean, error = _per_decision(policy, log, discount)
-    return evaluation.Estimate(float(mean), float(error))
+    def _judged(self, policy: Policy) -> dict[str, float]:
+        """What held-out episodes say; nothing, where too few of them carry it."""
+        found = _estimate(policy, self.judged, self.built.task.discount)
+        mean, error, ess = map(float, found)
+        lower = mean - error if ess >= LEAST_HELD_OUT and np.isfinite(mean) else -np.inf
+        return {"estimate": mean, "lower": lower, "held_out_ess": ess}
 
 
 @eqx.filter_jit
-def _per_decision(policy: Policy, log: Trajectories, discount: Any) -> Any:
+def _estimate(policy: Policy, log: Trajectories, discount: Any) -> evaluation.Estimate:
     return evaluation.self_normalised(policy, log, discount)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import importlib.metadata
 import json
 import math
@@ -40,17 +41,29 @@ def create(folder: Path, settings: dict[str, Any]) -> Path:
     Raises:
       OutputError: if it holds a run already, or cannot be made.
     """
-    if (folder / HEADER).exists():
-        raise OutputError(
-            f"{folder}: holds a run already. Choose another --out, or go on with it by "
-            f"gamps resume {folder}"
-        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / HEADER, {"settings": settings, "versions": versions()})
+        with locked(folder):
+            if (folder / HEADER).exists():
+                raise OutputError(
+                    f"{folder}: holds a run already. Choose another --out, or go on with it by "
+                    f"gamps resume {folder}"
+                )
+            for name in (METRICS, CHECKPOINTS, "best.json", "last.json", "training.png"):
+                if (folder / name).exists():
+                    raise OutputError(f"{folder / name}: is in the way. Choose another --out")
+            _write(folder / HEADER, {"settings": settings, "versions": versions()})
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}. Choose another --out") from error
     return folder
+
+
+def digest(folder: Path) -> str:
+    """Of the settings; every checkpoint holds it, so that none is taken up with others."""
+    settings = json.dumps(header(folder)["settings"], sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()
 
 
 def header(folder: Path) -> dict[str, Any]:
@@ -91,13 +104,13 @@ def locked(folder: Path) -> Iterator[None]:
 def metrics(folder: Path) -> list[dict[str, Any]]:
     """All finished iterations; a line that was being written when the process died is left out."""
     path = folder / METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     found = []
     for line in lines:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
+        with contextlib.suppress(ValueError, RecursionError):
+            content = json.loads(line)
+            if isinstance(content, dict) and isinstance(content.get("iteration"), int):
+                found.append(content)
     return found
 
 
@@ -118,7 +131,8 @@ def append(folder: Path, line: dict[str, Any]) -> None:
 
 def cut(folder: Path, iterations: int) -> None:
     """Drop what was reported of iterations that no checkpoint holds."""
-    lines = [json.dumps(line) + "\n" for line in metrics(folder)[:iterations]]
+    kept = [line for line in metrics(folder) if line["iteration"] <= iterations]
+    lines = [json.dumps(line) + "\n" for line in kept]
     _replace(folder / METRICS, "".join(lines))
 
 
@@ -138,7 +152,4 @@ def _write(path: Path, content: Any) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.writing")
-    sealed.write_synced(temporary, text.encode())
-    temporary.replace(path)
-    sealed.sync_folder(path.parent)
+    sealed.write_file(path, text.encode())

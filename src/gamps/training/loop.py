@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gamps import checkpoints
-from gamps.errors import OutputError
+from gamps.errors import CheckpointError, OutputError, RunError
 from gamps.learning import Progress
 from gamps.training import folder as runs
 from gamps.training.types import Training, arrays_of, restored
@@ -71,14 +71,10 @@ def resume(
     """
     kept = runs.checkpoint_folder(out)
     with runs.locked(out):
-        found, errors = checkpoints.latest(kept)
+        progress, done, errors = taken_up(training, out)
         for error in errors:
             refused(error)
-        if found is None:
-            progress = training.start()
-        else:
-            progress = restored(training.like(found.plain), found.arrays)
-        done = 0 if found is None else found.number
+        settings = runs.digest(out)
         try:
             runs.cut(out, done)
             while done < training.total and "stopped" not in progress.plain:
@@ -89,7 +85,8 @@ def resume(
                 runs.append(out, line)
                 over = done == training.total or "stopped" in progress.plain
                 if over or done % every == 0:
-                    checkpoints.save(kept, done, arrays_of(progress), progress.plain, keep=keep)
+                    plain = {"settings": settings, "progress": progress.plain}
+                    checkpoints.save(kept, done, arrays_of(progress), plain, keep=keep)
                 callback(done, line, progress)
             runs.write_policy(out, "last", progress.state.policy)
             runs.write_policy(out, "best", progress.best)
@@ -98,3 +95,18 @@ def resume(
                 raise
             raise OutputError(f"{out}: {error.strerror or error}") from error
     return progress
+
+
+def taken_up(training: Training, out: Path) -> tuple[Progress, int, list[CheckpointError]]:
+    """The progress of the last checkpoint that can be trusted, its iteration, and what was not.
+
+    Raises:
+      RunError: if the settings of the run are not those that the checkpoint was made with.
+    """
+    found, errors = checkpoints.latest(runs.checkpoint_folder(out))
+    if found is None:
+        return training.start(), 0, errors
+    if found.plain["settings"] != runs.digest(out):
+        raise RunError(f"{out}: run.json was changed since. Bring its settings back, or train anew")
+    plain = found.plain["progress"]
+    return restored(training.like(plain), found.arrays), found.number, errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import math
@@ -15,16 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gamps import behaviour, checkpoints, datasets, recipes
+from gamps import behaviour, datasets, recipes
 from gamps.errors import RunError, SettingError
 from gamps.importance import Chain, Clip
 from gamps.learning import Learner, ModelClass, Settings, classes_of
 from gamps.models import concatenated
-from gamps.policies import Gaussian, LinearGaussian, Policy
+from gamps.policies import Gaussian, Policy
 from gamps.tasks import Task
 from gamps.training import folder
 from gamps.training.climbing import Climbing
-from gamps.training.types import Training, restored
+from gamps.training.types import Training
 from gamps.trajectories import Trajectories
 from gamps.values import Imagined, PerDecisionReturn
 from gamps.values.baselines import StateValue
@@ -38,6 +39,7 @@ SEARCHES = {
 }
 MODEL_FREE = ("pgt", "reinforce")
 RECIPES = ("default", *SEARCHES)
+LEARNING_RATE = 0.02  # of the paper's recipes, on any log
 MODELS = ("auto", "linear", "quadratic", "network")
 POLICIES = ("behaviour", "affine", "network")
 
@@ -54,7 +56,7 @@ class Words:
       recipe: how it climbs.
       features: `module:function` of one observation and one action, the model's input.
       iterations: policy steps in all.
-      learning_rate: of the policy; 0 takes the recipe's.
+      learning_rate: of the policy; 0 takes one that served before.
       held_out: share of the log that training never sees.
       seed: of everything random.
     """
@@ -88,22 +90,26 @@ def imported(words: str, field: str) -> Any:
     return found
 
 
+def _called(function: Callable[[], Any], words: str, field: str) -> Any:
+    try:
+        return function()
+    except Exception as error:  # a user's function may fail in any way
+        finding = f"{words}() failed: {type(error).__name__}: {error}"
+        raise SettingError(field, finding, "It takes no argument") from error
+
+
 def task_of(words: str) -> Task:
     """The known part of the problem."""
     found = imported(words, "task")
     if callable(found) and not isinstance(found, Task):
-        try:
-            found = found()
-        except Exception as error:  # a user's function may fail in any way
-            finding = f"{words}() failed: {type(error).__name__}: {error}"
-            raise SettingError("task", finding, "It takes no argument") from error
+        found = _called(found, words, "task")
     if not isinstance(found, Task):
         finding = f"{words} is a {type(found).__name__}"
         raise SettingError("task", finding, "Make it a gamps.Task(reward, discount, terminal)")
     return found
 
 
-def features_of(words: str) -> Callable[..., Any]:
+def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
     """The model's input."""
     if not words:
         return concatenated
@@ -113,6 +119,14 @@ def features_of(words: str) -> Callable[..., Any]:
             "features", f"{words} is no function", "Give one of (observation, action)"
         )
     made: Callable[..., Any] = found
+    try:
+        shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
+    except Exception as error:  # a user's function may fail in any way
+        finding = f"{words} failed: {type(error).__name__}: {error}"
+        mend = "It takes one observation and one action and gives a vector"
+        raise SettingError("features", finding, mend) from error
+    if len(shape) != 1:
+        raise SettingError("features", f"{words} gives {shape}", "It has to give one vector")
     return made
 
 
@@ -124,7 +138,8 @@ def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
         words = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
     if ":" in words:
         found = imported(words, "policy")
-        found = found() if callable(found) and not isinstance(found, Policy) else found
+        if callable(found) and not isinstance(found, Policy):
+            found = _called(found, words, "policy")
         if not isinstance(found, Policy):
             finding = f"{words} is a {type(found).__name__}"
             raise SettingError("policy", finding, "Make it a gamps.policies.Policy")
@@ -156,6 +171,12 @@ def check(words: Words) -> None:
             raise SettingError(
                 name, repr(given), mend + ("" if name == "recipe" else ", or module:object")
             )
+    if words.recipe in MODEL_FREE and (words.model != "auto" or words.features):
+        name = "features" if words.features else "model"
+        finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
+        raise SettingError(name, finding, "Leave it out, or take another recipe")
+    if not 0 <= words.seed < 2**32:
+        raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
     if words.iterations < 1:
         raise SettingError("iterations", f"{words.iterations}", "Run at least one")
     if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
@@ -163,31 +184,32 @@ def check(words: Words) -> None:
 
 
 def build(words: Words, data: datasets.Dataset) -> Training:
-    """The training that the words describe; nothing is computed yet."""
+    """The training that the words describe, of the part of the log that it may see."""
     check(words)
-    task, features = task_of(words.task), features_of(words.features)
-    start = policy_of(words.policy, data, words.seed)
+    task = task_of(words.task)
     learned, judged = split(data.trajectories, words.held_out, words.seed)
+    start = policy_of(words.policy, data._replace(trajectories=learned), words.seed)
+    features = features_of(words.features, learned)
     key = jax.random.fold_in(jax.random.key(words.seed), 1)
     if words.recipe == "default":
         return _default(words, key, task, features, start, learned, judged)
-    built: dict[str, Any] = {
-        "ratio": Chain((Clip(10.0),)),
-        "learning_rate": words.learning_rate or 0.02,
-    }
+    parts: dict[str, Any] = {"learning_rate": words.learning_rate or LEARNING_RATE}
     model = None
+    if words.recipe != "gamps_paper":
+        parts["ratio"] = Chain((Clip(10.0),))
     if words.recipe == "pgt":
-        built["values"] = PerDecisionReturn(50)
+        parts["values"] = PerDecisionReturn(50)
     if words.recipe not in MODEL_FREE:
+        if learned.actions.dtype.kind != "f" or learned.states.dtype.kind != "f":
+            mend = "Take recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
+            raise SettingError("recipe", f"{words.recipe}, with choices", mend)
         name = "quadratic" if words.model == "auto" else words.model
         kind = classes(features, name)[name]
-        model = kind.make(jax.random.fold_in(key, 2), learned)
-        built |= {"fit": kind.fit, "values": Imagined(rollouts=10, horizon=50)}
+        model = _made(kind, name, jax.random.fold_in(key, 2), learned)
+        parts |= {"fit": kind.fit, "values": Imagined(rollouts=10, horizon=50)}
         if words.recipe != "gamps_paper":
-            built["baseline"] = StateValue()
-    if words.recipe == "gamps_paper":
-        del built["ratio"]
-    search = SEARCHES[words.recipe](learned, task, **built)
+            parts["baseline"] = StateValue()
+    search = SEARCHES[words.recipe](learned, task, **parts)
     return Climbing(key, search, start, model, iterations=words.iterations, judged=judged)
 
 
@@ -204,19 +226,34 @@ def _default(
     rounds = min(settings.rounds, words.iterations)
     settings = settings._replace(
         rounds=rounds,
-        iterations=max(words.iterations // rounds, 1),
+        iterations=math.ceil(words.iterations / rounds),
         learning_rate=words.learning_rate or settings.learning_rate,
     )
     if not isinstance(start, Gaussian):
-        mend = "Take recipe gamps, ml, pgt or reinforce for choices"
+        mend = "Take recipe pgt or reinforce for choices"
         raise SettingError("recipe", f"default, with {type(start).__name__}", mend)
-    if isinstance(start, LinearGaussian):
-        start = LinearGaussian(
-            start.weights, start.features, log_std=start.log_std, learn_std=False
-        )
+    start = dataclasses.replace(start, learn_std=False)
+    kinds = classes(features, words.model)
+    for name, kind in kinds.items():
+        _made(kind, name, key, learned)
     return Learner(
-        key, learned, task, start, classes(features, words.model), settings=settings, judged=judged
+        key,
+        learned,
+        task,
+        start,
+        kinds,
+        settings=settings,
+        judged=judged,
+        total=words.iterations,
     )
+
+
+def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any:
+    try:
+        return kind.make(key, log)
+    except Exception as error:  # a class of the user's own may fail in any way
+        finding = f"{name} failed: {type(error).__name__}: {error}"
+        raise SettingError("model", finding, "Make it from a key and the log") from error
 
 
 def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
@@ -269,12 +306,25 @@ def plain(words: Words) -> dict[str, Any]:
     return asdict(words)
 
 
-def policy_in(run: Path, which: str, data: datasets.Dataset) -> Policy:
-    """A run's best or last policy, from its last checkpoint that can be trusted."""
+def words_in(run: Path) -> Words:
+    """The words that a run was started with.
+
+    Raises:
+      RunError: if it was not started by words.
+    """
     settings = folder.header(run)["settings"]
-    words = Words(**{field.name: settings[field.name] for field in fields(Words)})
-    found, _ = checkpoints.latest(folder.checkpoint_folder(run))
-    if found is None:
-        raise RunError(f"{run}: no checkpoint yet. Go on with it by gamps resume {run}")
-    progress = restored(build(words, data).like(found.plain), found.arrays)
-    return progress.best if which == "best" else progress.state.policy
+    try:
+        given = {field.name: settings[field.name] for field in fields(Words)}
+        kinds = {field.name: type(field.default) for field in fields(Words)}
+        for name, value in given.items():
+            kind = kinds[name] if kinds[name] in (int, float) else str
+            if type(value) is not kind:
+                raise KeyError(f"{name} as a {kind.__name__}")
+        expected = settings["log_sha256"]
+    except KeyError as error:
+        mend = "Was it made by gamps train?"
+        raise RunError(f"{run}: its settings lack {error.args[0]}. {mend}") from error
+    words = Words(**given)
+    if hash_of(words.log) != expected:
+        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
+    return words
