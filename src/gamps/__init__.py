@@ -13,6 +13,7 @@ normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps
 """
 
 from gamps._version import __version__
+from gamps.deployed import load_policy
 from gamps.recipes import gamps, gamps_paper, ml, pgt, reinforce
 from gamps.search import Search, run
 from gamps.tasks import Task
@@ -27,6 +28,7 @@ __all__ = [
     "from_episodes",
     "gamps",
     "gamps_paper",
+    "load_policy",
     "ml",
     "pgt",
     "reinforce",

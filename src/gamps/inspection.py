@@ -21,9 +21,10 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
-# Bytes and seconds of one iteration of the default, per transition and in all; measured on a log
-# of 20,000 transitions of a swimmer, two cores.
-BYTES_A_TRANSITION, SECONDS_AN_ITERATION = 2_000, 0.4
+# Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for a
+# thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
+MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_150, 0.5, 0.5, 0.5
+ITERATIONS, ROUNDS = 160, 4
 
 
 class Finding(NamedTuple):
@@ -241,9 +242,10 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
 
 
 def _cost(log: Trajectories) -> Iterator[Finding]:
-    steps = int(jnp.sum(log.mask))
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(log))
-    memory = (held + steps * BYTES_A_TRANSITION) / 2**20
-    seconds = SECONDS_AN_ITERATION * 160 * max(steps / 20_000, 0.2)
-    found = f"about {memory:.0f} MB and {seconds / 60:.0f} min for 160 iterations of the default"
-    yield Finding(NOTE, "cost", found)
+    thousands = int(jnp.sum(log.mask)) / 1_000
+    memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
+    minutes = (ITERATIONS * SECONDS + ROUNDS * SECONDS_MORE * thousands) / 60
+    found = (
+        f"about {memory:.1f} GB and {minutes:.0f} min for {ITERATIONS} iterations of the default"
+    )
+    yield Finding(NOTE, "cost", f"{found}, less for small observations")

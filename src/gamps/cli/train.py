@@ -177,7 +177,8 @@ def _display(total: int) -> Iterator[Any]:
             table = report.rich_table(f"iteration {iteration} of {total}", ["", "now"])
             for name in SHOWN:
                 if name in metrics:
-                    table.add_row(name.replace("_", " "), f"{metrics[name]:.4g}")
+                    shown = f"{metrics[name]:.4g}" if np.isfinite(metrics[name]) else "too thin"
+                    table.add_row(name.replace("_", " "), shown)
             table.add_row("time left", f"{left(iteration):.0f} s")
             live.update(table)
 
