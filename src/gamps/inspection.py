@@ -21,8 +21,8 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
-# Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for a
-# thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
+# Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
+# a thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
 MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_150, 0.5, 0.5, 0.5
 ITERATIONS, ROUNDS = 160, 4
 
