@@ -9,8 +9,9 @@ import pytest
 
 from gamps import evaluation, exporting
 from gamps.deployed import load_policy
+from gamps.errors import SettingError
 from gamps.policies import Boltzmann, LinearGaussian, OneHot
-from gamps.trajectories import Episode, from_episodes
+from gamps.trajectories import Episode, Trajectories, from_episodes
 
 
 def policy(p):
@@ -30,7 +31,7 @@ def log_of(n, key, p=0.5, steps=3):
 def test_estimates_are_within_their_errors_of_the_truth():
     """Three steps of probability .7: 2.1; a z-test of 200 logs, false alarms at 1e-6."""
     found = [
-        evaluation.self_normalised(policy(0.7), log_of(400, key), 1.0)
+        evaluation.running(policy(0.7), log_of(400, key), 1.0)
         for key in jax.random.split(jax.random.key(0), 200)
     ]
     means = np.asarray([f.mean for f in found])
@@ -47,28 +48,28 @@ def test_every_outcome_once_is_exact():
     episodes = [
         Episode(np.zeros(4, int), a, a.astype(float), np.full(3, np.log(0.5))) for a in actions
     ]
-    found = evaluation.self_normalised(policy(0.9), from_episodes(episodes), 0.5)
+    found = evaluation.running(policy(0.9), from_episodes(episodes), 0.5)
     assert float(found.mean) == pytest.approx(0.9 * (1 + 0.5 + 0.25), abs=1e-12)
 
 
 def test_a_cut_off_episode_says_nothing_of_later_steps():
     long = Episode(np.zeros(21, int), np.ones(20, int), -np.ones(20), np.full(20, np.log(0.5)))
     short = Episode(np.zeros(3, int), np.ones(2, int), -np.ones(2), np.full(2, np.log(0.5)))
-    cut = evaluation.self_normalised(policy(0.5), from_episodes([long, short] * 5), 1.0)
+    cut = evaluation.running(policy(0.5), from_episodes([long, short] * 5), 1.0)
     assert float(cut.mean) == pytest.approx(-20.0)
     ended = short._replace(terminated=True)
-    ended = evaluation.self_normalised(policy(0.5), from_episodes([long, ended] * 5), 1.0)
+    ended = evaluation.running(policy(0.5), from_episodes([long, ended] * 5), 1.0)
     assert float(ended.mean) == pytest.approx(-11.0)
 
 
 def test_a_collapse_shows_in_the_effective_number():
     log = log_of(100, jax.random.key(1), steps=10)
-    near, far = (evaluation.self_normalised(policy(p), log, 1.0) for p in (0.5, 0.999))
+    near, far = (evaluation.running(policy(p), log, 1.0) for p in (0.5, 0.999))
     assert float(near.ess) == pytest.approx(100)
     assert float(far.ess) < 20
     never = Boltzmann(jnp.asarray([[0.0, 0.0]]), OneHot(1), forced=jnp.asarray([1]))
     zeros = from_episodes([Episode(np.zeros(2, int), [0], [1.0], [-0.7])] * 3)
-    assert float(evaluation.self_normalised(never, zeros, 1.0).ess) == 0.0
+    assert float(evaluation.running(never, zeros, 1.0).ess) == 0.0
 
 
 def test_the_most_likely_choice_is_exported(tmp_path):
@@ -83,3 +84,141 @@ def test_the_most_likely_choice_is_exported(tmp_path):
     assert int(forced.mode(jnp.asarray(0))) == 2
     linear = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
     assert float(linear.mode(jnp.asarray([3.0]))[0]) == 4.0
+
+
+# Every trajectory of a small problem, with its probability: expectations and variances are exact.
+STATES, ACTIONS, STEPS, GAMMA = 3, 2, 3, 0.9
+
+
+class Problem:
+    """A random MDP, two random policies, and all its trajectories."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.initial = rng.dirichlet(np.ones(STATES))
+        self.moves = rng.dirichlet(np.ones(STATES), (STATES, ACTIONS))
+        self.rewards = rng.normal(size=(STATES, ACTIONS, STATES))
+        self.behaviour, self.target = (
+            Boltzmann(jnp.asarray(rng.normal(size=(STATES, ACTIONS))), OneHot(STATES))
+            for _ in range(2)
+        )
+        self.guess = rng.normal(size=(STEPS, STATES, ACTIONS))
+        paths = list(itertools.product(range(STATES), *[range(ACTIONS), range(STATES)] * STEPS))
+        seen, acted = (np.asarray([p[i::2] for p in paths]) for i in (0, 1))
+        log_pi = np.log(self.table(self.behaviour))
+        states, following = seen[:, :-1], seen[:, 1:]
+        density = log_pi[states, acted]
+        moved = np.log(self.moves[states, acted, following])
+        self.chances = np.exp(np.log(self.initial)[seen[:, 0]] + (density + moved).sum(axis=1))
+        rewards = self.rewards[states, acted, following]
+        mask = np.ones(acted.shape, bool)
+        arrays = (seen, acted, rewards, density, mask, np.zeros(len(paths), bool))
+        self.log = Trajectories(*map(jnp.asarray, arrays))
+
+    def table(self, policy):
+        return np.asarray(jax.nn.softmax(policy.weights, axis=1))
+
+    def true_values(self):
+        """Q of the steps that are left, and the exact return."""
+        pi, mean = self.table(self.target), (self.moves * self.rewards).sum(axis=2)
+        v, every = np.zeros(STATES), []
+        for _ in range(STEPS):
+            q = mean + GAMMA * self.moves @ v
+            v = (pi * q).sum(axis=1)
+            every.append(q)
+        return np.stack(every[::-1]), float(self.initial @ v)
+
+    def evidence(self, q):
+        states, actions = np.asarray(self.log.states), np.asarray(self.log.actions)
+        v = (self.table(self.target) * q).sum(axis=2)
+        steps = np.arange(STEPS)
+        return evaluation.evidence(
+            self.target, self.log, GAMMA,
+            q_values=q[steps, states, actions], state_values=v[steps, states],
+        )  # fmt: skip
+
+
+@pytest.mark.exact
+def test_estimators_on_two_hundred_problems():
+    """Unbiased for any model, and with the true one no more variable than without."""
+    closer = []
+    for seed in range(200):
+        problem = Problem(seed)
+        q, truth = problem.true_values()
+        chances = problem.chances
+        assert chances.sum() == pytest.approx(1.0, abs=1e-12)
+        numbers = {
+            "per-decision": evaluation.each(evaluation.per_decision(problem.evidence(q))),
+            "any model": evaluation.each(evaluation.doubly_robust(problem.evidence(problem.guess))),
+            "true model": evaluation.each(evaluation.doubly_robust(problem.evidence(q))),
+        }
+        spread = {}
+        for name, found in numbers.items():
+            assert chances @ found == pytest.approx(truth, abs=1e-10), name
+            spread[name] = chances @ (found - truth) ** 2
+        assert spread["true model"] <= spread["per-decision"] * (1 + 1e-12)
+        closer.append(spread["true model"] / spread["per-decision"])
+        direct = evaluation.each(evaluation.direct(problem.evidence(q)))
+        assert chances @ direct == pytest.approx(truth, abs=1e-10)
+    assert np.median(closer) < 0.9
+
+
+@pytest.mark.exact
+def test_self_normalised_forms_are_exact_where_every_outcome_counts_by_its_chance():
+    for seed in range(20):
+        problem = Problem(seed)
+        q, truth = problem.true_values()
+        found = problem.evidence(q)
+        for estimator in (evaluation.self_normalised, evaluation.weighted_doubly_robust):
+            assert evaluation.value(estimator(found), problem.chances) == pytest.approx(truth)
+
+
+def test_a_difference_is_paired():
+    problem = Problem(0)
+    q, _ = problem.true_values()
+    found = problem.evidence(q)
+    same = evaluation.difference(evaluation.per_decision(found), evaluation.per_decision(found))
+    assert evaluation.value(same) == pytest.approx(0.0, abs=1e-12)
+    assert evaluation.each(same) == pytest.approx(np.zeros(len(problem.chances)), abs=1e-9)
+    gain = evaluation.difference(evaluation.per_decision(found), evaluation.on_policy(found))
+    apart = [evaluation.value(f(found)) for f in (evaluation.per_decision, evaluation.on_policy)]
+    assert evaluation.value(gain) == pytest.approx(apart[0] - apart[1])
+    with pytest.raises(SettingError, match="need a model"):
+        evaluation.doubly_robust(found._replace(q_values=None))
+
+
+INTERVALS = {
+    "student": (evaluation.student, 0.93, 0.97),
+    "percentile": (lambda t: evaluation.bootstrap(t, corrected=False, resamples=400), 0.925, 0.97),
+    "BCa": (lambda t: evaluation.bootstrap(t, resamples=400), 0.925, 0.97),
+    "Bernstein": (lambda t: evaluation.bernstein(t, width=16.0), 0.95, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+def test_coverage(name):
+    """Two steps under .6, logged under .5, a hundred episodes: the truth is 1.2."""
+    interval, least, most = INTERVALS[name]
+    rng, inside = np.random.default_rng(7), []
+    for _ in range(1_000):
+        acted = rng.random((100, 2)) < 0.5
+        rho = np.cumprod(np.where(acted, 1.2, 0.8), axis=1)
+        found = interval(evaluation.Terms.of((rho * acted).sum(axis=1, keepdims=True)))
+        assert found.low <= found.high
+        inside.append(found.low <= 1.2 <= found.high)
+    assert least <= np.mean(inside) <= most
+
+
+def test_intervals_name_what_they_cannot_do():
+    terms = evaluation.Terms.of(np.ones((2, 1)))
+    with pytest.raises(SettingError, match="at least three"):
+        evaluation.student(terms)
+    terms = evaluation.Terms.of(np.arange(9.0)[:, None])
+    for wrong in (0.4, 1.0):
+        with pytest.raises(SettingError, match="confidence"):
+            evaluation.student(terms, confidence=wrong)
+    with pytest.raises(SettingError, match="differ by 8"):
+        evaluation.bernstein(terms, width=2.0)
+    ratios = evaluation.Terms.of(np.ones((9, 1)), 2 * np.ones((9, 1)))
+    with pytest.raises(SettingError, match="ratios of sums"):
+        evaluation.bernstein(ratios, width=20.0)

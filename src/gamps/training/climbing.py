@@ -84,4 +84,4 @@ class Climbing:
 
 @eqx.filter_jit
 def _estimate(policy: Policy, log: Trajectories, discount: Any) -> evaluation.Estimate:
-    return evaluation.self_normalised(policy, log, discount)
+    return evaluation.running(policy, log, discount)

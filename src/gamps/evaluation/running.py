@@ -1,4 +1,4 @@
-"""What a policy is worth by the log of another: off-policy evaluation."""
+"""The estimate that a training is judged by as it runs, inside one compiled call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
     ess: Float[Array, ""]
 
 
-def self_normalised(
+def running(
     policy: Policy, trajectories: Trajectories, discount: Float[Array, ""] | float
 ) -> Estimate:
     """Self-normalised per-decision importance sampling, and its standard error.

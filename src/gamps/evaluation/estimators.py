@@ -1,0 +1,140 @@
+"""Estimators of a policy's value from the log of another, as `Terms`.
+
+A value is the mean discounted return of an episode, as long as the log's are. Of an episode that
+the environment ended nothing is earned afterwards; one that was cut off is left out from there on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from gamps import importance
+from gamps.errors import SettingError
+from gamps.evaluation.terms import Terms
+from gamps.policies import Policy
+from gamps.trajectories import Trajectories
+
+
+class Evidence(NamedTuple):
+    """What a log says about a policy, `[N, T]` in double precision on the host.
+
+    Attributes:
+      rho: ratio of τ_{0:t}; zero where the episode was not seen.
+      before: the same of τ_{0:t-1}.
+      rewards: discounted, zero where padded.
+      seen: whether the step, or the end before it, was seen.
+      mask: whether the step was taken.
+      discounts: γ^t, `[T]`.
+      q_values: of a model, at the logged pairs; None without one.
+      state_values: of a model, at the logged states.
+    """
+
+    rho: np.ndarray
+    before: np.ndarray
+    rewards: np.ndarray
+    seen: np.ndarray
+    mask: np.ndarray
+    discounts: np.ndarray
+    q_values: np.ndarray | None = None
+    state_values: np.ndarray | None = None
+
+
+def evidence(
+    policy: Policy,
+    trajectories: Trajectories,
+    discount: float,
+    *,
+    q_values: np.ndarray | None = None,
+    state_values: np.ndarray | None = None,
+) -> Evidence:
+    """Ratios and rewards of a log under another policy.
+
+    Args:
+      policy: to be evaluated.
+      trajectories: the log; not what the policy was trained on.
+      discount: γ.
+      q_values: `[N, T]`, of any model; the better it is, the less doubly robust estimates vary.
+      state_values: `[N, T]`, the expectation of Q over the policy's actions at the same states.
+    """
+    log_rho = np.asarray(_log_rho(policy, trajectories), np.float64)
+    mask = np.asarray(trajectories.mask)
+    seen = mask | np.asarray(trajectories.terminated)[:, None]
+    rho = np.where(seen, np.exp(np.minimum(log_rho, 700.0)), 0.0)
+    before = np.concatenate([np.ones_like(rho[:, :1]), rho[:, :-1]], axis=1)
+    discounts = float(discount) ** np.arange(mask.shape[1])
+    rewards = np.where(mask, np.asarray(trajectories.rewards, np.float64), 0.0) * discounts
+    q, v = (
+        None if x is None else np.where(mask, np.asarray(x, np.float64), 0.0)
+        for x in (q_values, state_values)
+    )
+    return Evidence(rho, before * seen, rewards, seen, mask, discounts, q, v)
+
+
+@eqx.filter_jit
+def _log_rho(policy: Policy, trajectories: Trajectories) -> jnp.ndarray:
+    return importance.log_rho(policy, trajectories)
+
+
+def on_policy(found: Evidence) -> Terms:
+    """The mean return of the log itself: the behaviour policy's value."""
+    return Terms.of(found.rewards, _counted(found))
+
+
+def per_decision(found: Evidence) -> Terms:
+    """Per-decision importance sampling: unbiased."""
+    return Terms.of(found.rho * found.rewards, _counted(found))
+
+
+def self_normalised(found: Evidence) -> Terms:
+    """The same with ratios divided by their mean at every step: biased, and less variable."""
+    return Terms.of(found.rho * found.rewards, found.rho)
+
+
+def doubly_robust(found: Evidence) -> Terms:
+    """A model's value, its errors corrected by importance sampling: unbiased for any model.
+
+    Σ_t γ^t [ρ_t (r_t - Q(s_t, a_t)) + ρ_{t-1} V(s_t)], the log alone deciding what is true.
+    """
+    errors, expected = _corrections(found)
+    below = _counted(found)
+    return Terms.of(np.concatenate([errors, expected], axis=1), np.concatenate([below, below], 1))
+
+
+def weighted_doubly_robust(found: Evidence) -> Terms:
+    """The same with self-normalised ratios."""
+    errors, expected = _corrections(found)
+    return Terms.of(
+        np.concatenate([errors, expected], axis=1),
+        np.concatenate([found.rho, found.before], axis=1),
+    )
+
+
+def direct(found: Evidence) -> Terms:
+    """The model's value at the logged starts; its spread says nothing of the model's own error."""
+    if found.state_values is None:
+        raise SettingError("state_values", "None", "The direct estimate needs a model's")
+    return Terms.of(found.state_values[:, :1])
+
+
+ESTIMATORS = {
+    "per-decision": per_decision,
+    "self-normalised": self_normalised,
+    "doubly robust": doubly_robust,
+    "weighted doubly robust": weighted_doubly_robust,
+    "direct": direct,
+}
+
+
+def _counted(found: Evidence) -> np.ndarray:
+    return found.seen.astype(np.float64)
+
+
+def _corrections(found: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    if found.q_values is None or found.state_values is None:
+        raise SettingError("q_values", "None", "Doubly robust estimates need a model's Q and V")
+    errors = found.rho * (found.rewards - found.discounts * found.q_values) * found.mask
+    return errors, found.before * found.discounts * found.state_values * found.mask

@@ -1,0 +1,106 @@
+"""Intervals of an estimate: Student's t, bootstrap, and one that assumes no distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtrit
+
+from gamps.errors import SettingError
+from gamps.evaluation.terms import Terms, each, left_out, value
+
+RESAMPLES = 2_000
+CHUNK = 200
+
+
+class Interval(NamedTuple):
+    """Two one-sided bounds, each of which holds with the confidence.
+
+    Attributes:
+      estimate: in the middle, or nearly.
+      low: the value is at least this.
+      high: the value is at most this.
+      confidence: of each bound by itself; both hold with twice the error.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+
+
+def _checked(terms: Terms, confidence: float) -> tuple[float, int]:
+    if not 0.5 < confidence < 1:
+        raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")
+    n = len(terms.numerators)
+    if n < 3:
+        raise SettingError("trajectories", f"{n}", "An interval needs at least three")
+    return float(value(terms)), n
+
+
+def student(terms: Terms, *, confidence: float = 0.975) -> Interval:
+    """The estimate and so many standard errors: right for many trajectories of light tails."""
+    estimate, n = _checked(terms, confidence)
+    half = float(stdtrit(n - 1, confidence)) * each(terms).std(ddof=1) / math.sqrt(n)
+    return Interval(estimate, estimate - half, estimate + half, confidence)
+
+
+def bootstrap(
+    terms: Terms,
+    *,
+    confidence: float = 0.975,
+    corrected: bool = True,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Percentiles of the estimate over resampled logs.
+
+    Args:
+      terms: of the estimator.
+      confidence: of each bound.
+      corrected: for bias and skewness (BCa); False takes the plain percentiles.
+      resamples: logs.
+      seed: of the resampling.
+    """
+    estimate, n = _checked(terms, confidence)
+    generator = np.random.default_rng(seed)
+    found = []
+    for start in range(0, resamples, CHUNK):
+        size = min(CHUNK, resamples - start)
+        counts = generator.multinomial(n, np.full(n, 1 / n), size=size)
+        found.append(value(terms, counts.astype(np.float64)))
+    values = np.sort(np.concatenate(found))
+    shares = [1 - confidence, confidence]
+    if corrected:
+        bias = ndtri(np.clip(np.mean(values < estimate), 1 / resamples, 1 - 1 / resamples))
+        off = left_out(terms).mean() - left_out(terms)
+        spread = np.sum(off**2) ** 1.5
+        skewness = float(np.sum(off**3) / (6 * spread)) if spread > 0 else 0.0
+        moved = [bias + ndtri(share) for share in shares]
+        shares = [float(ndtr(bias + m / (1 - skewness * m))) for m in moved]
+    low, high = np.quantile(values, np.clip(shares, 0.0, 1.0))
+    return Interval(estimate, float(low), float(high), confidence)
+
+
+def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Interval:
+    """Empirical Bernstein (Maurer and Pontil 2009): holds for any distribution of bounded numbers.
+
+    Args:
+      terms: of an estimator that is a mean of one number a trajectory.
+      width: between the least and the largest that such a number can be; the largest ratio times
+        the range of returns.
+      confidence: of each bound.
+    """
+    estimate, n = _checked(terms, confidence)
+    if not terms.plain:
+        mend = "Take per_decision or doubly_robust of episodes that were not cut off"
+        raise SettingError("terms", "are ratios of sums", mend)
+    numbers = each(terms)
+    if not width >= np.ptp(numbers):
+        finding = f"{width:g}, but the numbers of this log differ by {np.ptp(numbers):g}"
+        raise SettingError("width", finding, "Give the range that they can have")
+    log = math.log(2 / (1 - confidence))
+    half = math.sqrt(2 * numbers.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
+    return Interval(estimate, estimate - half, estimate + half, confidence)

@@ -1,0 +1,88 @@
+"""An estimator as sums over trajectories: all that intervals, bootstraps and jackknifes need.
+
+Every estimator here is Σ_k ± (Σ_i n_ik) / (Σ_i d_ik): of importance sampling d is one, of its
+self-normalised form d is the ratio. Counting trajectory i some other number of times gives the
+estimate of a resampled log without computing anything again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Terms(NamedTuple):
+    """Numerators and denominators by trajectory, in double precision on the host.
+
+    Attributes:
+      numerators: `[N, K]`.
+      denominators: `[N, K]`.
+      signs: `[K]`, one or minus one.
+    """
+
+    numerators: np.ndarray
+    denominators: np.ndarray
+    signs: np.ndarray
+
+    @classmethod
+    def of(cls, numerators: np.ndarray, denominators: np.ndarray | float = 1.0) -> Terms:
+        """Terms that are added up."""
+        n = np.asarray(numerators, np.float64)
+        return cls(
+            n, np.broadcast_to(np.asarray(denominators, np.float64), n.shape), np.ones(n.shape[1])
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a mean of independent numbers, one a trajectory."""
+        return bool((self.denominators == 1.0).all())
+
+
+def value(terms: Terms, counts: np.ndarray | None = None) -> np.ndarray:
+    """The estimate, of the log or of resampled ones.
+
+    Args:
+      terms: of the estimator.
+      counts: `[..., N]`, how often each trajectory counts; once each by default.
+
+    Returns:
+      One number for every row of counts.
+    """
+    if counts is None:
+        counts = np.ones(len(terms.numerators))
+    above, below = counts @ terms.numerators, counts @ terms.denominators
+    # A step that no resampled trajectory reached says nothing.
+    ratios = np.divide(above, below, out=np.zeros_like(above), where=below != 0)
+    return np.asarray(ratios @ terms.signs)
+
+
+def each(terms: Terms) -> np.ndarray:
+    """`[N]` numbers whose mean is the estimate and whose spread is its uncertainty.
+
+    Of a plain mean they are its numbers; of a ratio of sums its linearisation (delta method).
+    """
+    n = len(terms.numerators)
+    above, below = terms.numerators.sum(axis=0), terms.denominators.sum(axis=0)
+    safe = np.where(below != 0, below, 1.0)
+    off = terms.numerators - above / safe * terms.denominators
+    found: np.ndarray = value(terms) + n * (off / safe) @ terms.signs
+    return found
+
+
+def left_out(terms: Terms) -> np.ndarray:
+    """`[N]`, the estimate without each trajectory in turn."""
+    above = terms.numerators.sum(axis=0) - terms.numerators
+    below = terms.denominators.sum(axis=0) - terms.denominators
+    ratios = np.divide(above, below, out=np.zeros_like(above), where=np.abs(below) > 1e-300)
+    found: np.ndarray = ratios @ terms.signs
+    return found
+
+
+def difference(one: Terms, other: Terms) -> Terms:
+    """Of two estimates on the same log: paired, since both count a trajectory alike."""
+    return Terms(
+        np.concatenate([one.numerators, other.numerators], axis=1),
+        np.concatenate([one.denominators, other.denominators], axis=1),
+        np.concatenate([one.signs, -other.signs]),
+    )
