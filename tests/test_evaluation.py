@@ -11,6 +11,7 @@ from gamps import evaluation, exporting
 from gamps.deployed import load_policy
 from gamps.errors import SettingError
 from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 
@@ -222,3 +223,55 @@ def test_intervals_name_what_they_cannot_do():
     ratios = evaluation.Terms.of(np.ones((9, 1)), 2 * np.ones((9, 1)))
     with pytest.raises(SettingError, match="ratios of sums"):
         evaluation.bernstein(ratios, width=20.0)
+
+
+def shots(mean, n, seed):
+    """One action a step, two steps; the reward is -(a - 1)², logged under N(0, 1)."""
+    rng = np.random.default_rng(seed)
+    acted = rng.normal(size=(n, 2, 1))
+    density = -0.5 * acted[..., 0] ** 2 - 0.5 * np.log(2 * np.pi)
+    log = from_episodes(
+        [Episode(np.zeros((3, 1)), a, -((a[:, 0] - 1) ** 2), d)
+         for a, d in zip(acted, density, strict=True)]
+    )  # fmt: skip
+    made = LinearGaussian(jnp.asarray([[0.0], [mean]]), log_std=jnp.log(jnp.full(1, 0.8)))
+    truth = 2 * (2.0 - 0.64 - (mean - 1) ** 2)  # improvement: E(a - 1)² is 2 under N(0, 1)
+    return made, log, truth
+
+
+TASK = Task(lambda s, a, n: -((a[0] - 1) ** 2), 1.0)
+
+
+def judged(mean, n, seed, **rest):
+    made, log, truth = shots(mean, n, seed)
+    found = evaluation.evidence_of(jax.random.key(0), made, log, TASK)
+    return evaluation.judge(made, log, found, **rest), truth
+
+
+def test_verdicts():
+    better, truth = judged(0.5, 400, 0)
+    assert better.word == "deploy"
+    assert better.further == 0
+    assert 0 < better.improvement.low < truth < better.improvement.high
+    assert judged(-0.7, 400, 0)[0].word == "worse"
+    unsure, _ = judged(-0.16, 60, 5)
+    assert unsure.word == "not shown to be better"
+    thin, _ = judged(3.0, 60, 0)
+    assert thin.word == "not shown to be better"
+    assert thin.support.grade == "poor"
+    assert "effective episodes" in thin.why
+    with pytest.raises(SettingError, match="estimator"):
+        judged(0.0, 60, 0, estimator="none")
+
+
+@pytest.mark.slow
+def test_deploy_is_rarely_said_of_what_is_worse():
+    """Three hundred policies that are worse, some by a hair, at a confidence of 95 %."""
+    rng = np.random.default_rng(3)
+    wrong, worse = 0, 0
+    for seed in range(300):
+        verdict, truth = judged(float(rng.uniform(-1.0, -0.17)), 100, seed, interval="student")
+        assert truth < 0
+        worse += 1
+        wrong += verdict.word == "deploy"
+    assert wrong / worse <= 0.05

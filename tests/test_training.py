@@ -301,6 +301,40 @@ def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
         assert caught.value.code == 2
 
 
+def test_a_verdict_by_command(tmp_path, log_name, capsys):
+    out = tmp_path / "run"
+    main(["train", log_name, *ARGUMENTS, "--out", str(out)])
+    more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=300, steps=12)
+    datasets.save("tanks/more-v0", more, tanks.policy(), discount=0.98)
+    words = ["evaluate", str(out), "--log", "tanks/more-v0"]
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (
+        caught.value.code == {"deploy": 0, "not shown to be better": 3, "worse": 4}[found["word"]]
+    )
+    assert found["improvement"]["low"] <= found["improvement"]["estimate"]
+    assert set(found["estimates"]) == {"per-decision", "self-normalised"}
+    with pytest.raises(SystemExit):
+        main(words)
+    assert found["word"] in capsys.readouterr().out
+    for wrong in (["--estimator", "direct"], ["--confidence", "2"], ["--interval", "none"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*words, *wrong])
+        assert caught.value.code == 2
+
+
+def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
+    out = tmp_path / "run"
+    words = ["--task", "gamps.envs.tanks:task", "--recipe", "ml", "--iterations", "2"]
+    main(["train", log_name, *words, "--out", str(out)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(out), "--estimator", "weighted doubly robust"])
+    assert "weighted doubly robust *" in capsys.readouterr().out
+
+
 def test_a_changed_log_is_refused(tmp_path, log_name, capsys):
     out = tmp_path / "run"
     main(["train", log_name, *ARGUMENTS, "--out", str(out)])

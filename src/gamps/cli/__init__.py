@@ -11,6 +11,7 @@ from tyro.extras import SubcommandApp
 from gamps import bench, experiments
 from gamps._version import __version__
 from gamps.cli.collect import collect
+from gamps.cli.evaluate import evaluate
 from gamps.cli.export import export, play
 from gamps.cli.importing import fit_behaviour, import_
 from gamps.cli.inspect import inspect
@@ -26,6 +27,7 @@ From a log of your own controller to a policy:
         --log-prob logp --dataset tanks/day-v0
     gamps inspect tanks/day-v0 --task mytask:task
     gamps train tanks/day-v0 --task mytask:task --out runs/tanks
+    gamps evaluate runs/tanks
     gamps export runs/tanks
 
 The paper's tables and figures: gamps reproduce table1 --quick
@@ -49,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "inspect": inspect,
     "train": train,
     "resume": resume,
+    "evaluate": evaluate,
     "export": export,
     "play": play,
 }

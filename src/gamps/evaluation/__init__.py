@@ -18,6 +18,7 @@ from gamps.evaluation.estimators import (
 from gamps.evaluation.intervals import Interval, bernstein, bootstrap, student
 from gamps.evaluation.running import Estimate, running
 from gamps.evaluation.terms import Terms, difference, each, value
+from gamps.evaluation.verdict import Verdict, evidence_of, judge
 
 __all__ = [
     "ESTIMATORS",
@@ -25,6 +26,7 @@ __all__ = [
     "Evidence",
     "Interval",
     "Terms",
+    "Verdict",
     "bernstein",
     "bootstrap",
     "difference",
@@ -32,6 +34,8 @@ __all__ = [
     "doubly_robust",
     "each",
     "evidence",
+    "evidence_of",
+    "judge",
     "on_policy",
     "per_decision",
     "running",
