@@ -254,7 +254,7 @@ def test_verdicts():
     assert better.further == 0
     assert 0 < better.improvement.low < truth < better.improvement.high
     assert judged(-0.7, 400, 0)[0].word == "worse"
-    unsure, _ = judged(-0.16, 60, 5)
+    unsure, _ = judged(-0.16, 60, 5, confidence=0.999)
     assert unsure.word == "not shown to be better"
     thin, _ = judged(3.0, 60, 0)
     assert thin.word == "not shown to be better"

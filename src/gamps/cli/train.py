@@ -146,7 +146,7 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
     elif "best_lower" in progress.plain:
         say(f"lower estimate of the best policy's return: {progress.plain['best_lower']:.4g}")
     say(f"written: {out}", soft_wrap=True)
-    say(f"next: gamps export {out}", soft_wrap=True)
+    say(f"next: gamps evaluate {out}, gamps export {out}", soft_wrap=True)
 
 
 @contextmanager
