@@ -75,6 +75,7 @@ def train(
     check(words)
     report.console.print(f"reading {log} …", soft_wrap=True)
     data = datasets.load(log)
+    report.console.print("inspecting it: compiling …")
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
