@@ -1,6 +1,7 @@
 """Off-policy evaluation against enumeration, and what it does with episodes that end early."""
 
 import itertools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +30,25 @@ def log_of(n, key, p=0.5, steps=3):
     )
 
 
+class Found(NamedTuple):
+    """Of the self-normalised estimate."""
+
+    mean: float
+    standard_error: float
+    ess: float
+
+
+def judged_by(made, log, discount):
+    found = evaluation.evidence(made, log, discount)
+    numbers = evaluation.each(evaluation.self_normalised(found))
+    error = numbers.std(ddof=1) / np.sqrt(len(numbers))
+    return Found(numbers.mean(), error, evaluation.effective(found))
+
+
 def test_estimates_are_within_their_errors_of_the_truth():
     """Three steps of probability .7: 2.1; a z-test of 200 logs, false alarms at 1e-6."""
     found = [
-        evaluation.running(policy(0.7), log_of(400, key), 1.0)
+        judged_by(policy(0.7), log_of(400, key), 1.0)
         for key in jax.random.split(jax.random.key(0), 200)
     ]
     means = np.asarray([f.mean for f in found])
@@ -49,28 +65,28 @@ def test_every_outcome_once_is_exact():
     episodes = [
         Episode(np.zeros(4, int), a, a.astype(float), np.full(3, np.log(0.5))) for a in actions
     ]
-    found = evaluation.running(policy(0.9), from_episodes(episodes), 0.5)
+    found = judged_by(policy(0.9), from_episodes(episodes), 0.5)
     assert float(found.mean) == pytest.approx(0.9 * (1 + 0.5 + 0.25), abs=1e-12)
 
 
 def test_a_cut_off_episode_says_nothing_of_later_steps():
     long = Episode(np.zeros(21, int), np.ones(20, int), -np.ones(20), np.full(20, np.log(0.5)))
     short = Episode(np.zeros(3, int), np.ones(2, int), -np.ones(2), np.full(2, np.log(0.5)))
-    cut = evaluation.running(policy(0.5), from_episodes([long, short] * 5), 1.0)
+    cut = judged_by(policy(0.5), from_episodes([long, short] * 5), 1.0)
     assert float(cut.mean) == pytest.approx(-20.0)
     ended = short._replace(terminated=True)
-    ended = evaluation.running(policy(0.5), from_episodes([long, ended] * 5), 1.0)
+    ended = judged_by(policy(0.5), from_episodes([long, ended] * 5), 1.0)
     assert float(ended.mean) == pytest.approx(-11.0)
 
 
 def test_a_collapse_shows_in_the_effective_number():
     log = log_of(100, jax.random.key(1), steps=10)
-    near, far = (evaluation.running(policy(p), log, 1.0) for p in (0.5, 0.999))
+    near, far = (judged_by(policy(p), log, 1.0) for p in (0.5, 0.999))
     assert float(near.ess) == pytest.approx(100)
     assert float(far.ess) < 20
     never = Boltzmann(jnp.asarray([[0.0, 0.0]]), OneHot(1), forced=jnp.asarray([1]))
     zeros = from_episodes([Episode(np.zeros(2, int), [0], [1.0], [-0.7])] * 3)
-    assert float(evaluation.running(never, zeros, 1.0).ess) == 0.0
+    assert float(judged_by(never, zeros, 1.0).ess) == 0.0
 
 
 def test_the_most_likely_choice_is_exported(tmp_path):

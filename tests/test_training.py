@@ -138,7 +138,7 @@ def same_tree(one, other):
 
 def test_what_is_held_out_is_not_seen():
     """Held-out episodes replaced by others: the training takes the same steps."""
-    words = Words(**(training.setup.plain(WORDS) | {"model": "linear", "policy": "affine"}))
+    words = dataclasses.replace(WORDS, **{"model": "linear", "policy": "affine"})
     order = np.asarray(jax.random.permutation(jax.random.key(0), 20))[:4]
     actions = LOG.actions.at[order].multiply(3.0)
     other = dataclasses.replace(LOG, actions=actions, rewards=LOG.rewards.at[order].set(-9.0))
@@ -152,7 +152,7 @@ def test_what_is_held_out_is_not_seen():
 
 def test_iterations_that_rounds_do_not_divide(tmp_path):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
-    words = Words(**(training.setup.plain(WORDS) | {"model": "linear", "iterations": 5}))
+    words = dataclasses.replace(WORDS, **{"model": "linear", "iterations": 5})
     made = build(words, data)
     progress = training.train(made, tmp_path / "run")
     assert int(progress.state.iteration) == 5
@@ -236,7 +236,7 @@ WORDS = Words("log", "gamps.envs.tanks:task")
 )
 def test_words_that_mean_nothing_are_named(change, message):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
-    words = Words(**(training.setup.plain(WORDS) | change))
+    words = dataclasses.replace(WORDS, **change)
     with pytest.raises(SettingError, match=message):
         build(words, data)
 
@@ -245,7 +245,7 @@ def test_words_that_mean_nothing_are_named(change, message):
 def test_every_recipe_takes_a_step(recipe):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
     model = "auto" if recipe in ("pgt", "reinforce") else "linear"
-    words = Words(**(training.setup.plain(WORDS) | {"recipe": recipe, "model": model}))
+    words = dataclasses.replace(WORDS, **{"recipe": recipe, "model": model})
     made = build(words, data)
     progress, metrics = made.step(made.start())
     assert np.isfinite(metrics["gradient_norm"])
@@ -258,7 +258,7 @@ def test_choices_need_a_recipe_without_a_model():
     log = collect(env, policy, KEY, n=20, steps=10)
     data = datasets.Dataset(log, policy, 0.99, None)
     for recipe in ("default", "gamps", "ml"):
-        words = Words(**(training.setup.plain(WORDS) | {"recipe": recipe}))
+        words = dataclasses.replace(WORDS, **{"recipe": recipe})
         with pytest.raises(SettingError, match="pgt or reinforce"):
             build(words, data)
 
@@ -319,7 +319,8 @@ def test_a_verdict_by_command(tmp_path, log_name, capsys):
     with pytest.raises(SystemExit):
         main(words)
     assert found["word"] in capsys.readouterr().out
-    for wrong in (["--estimator", "direct"], ["--confidence", "2"], ["--interval", "none"]):
+    for wrong in (["--estimator", "direct"], ["--confidence", "2"], ["--interval", "none"],
+                  ["--log", log_name]):  # fmt: skip
         with pytest.raises(SystemExit) as caught:
             main([*words, *wrong])
         assert caught.value.code == 2

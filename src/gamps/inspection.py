@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gamps import importance
+from gamps import evaluation
 from gamps.errors import UnfitLogError
+from gamps.learning import Settings
 from gamps.policies import Policy, log_probs
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -24,7 +25,6 @@ FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
 # a thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
 MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_150, 0.5, 0.5, 0.5
-ITERATIONS, ROUNDS = 160, 4
 
 
 class Finding(NamedTuple):
@@ -231,8 +231,7 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     if not np.isfinite(own[np.asarray(log.mask)]).all():
         yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
         return
-    whole = importance.whole_episode(importance.log_rho(policy, log), log.mask)
-    ess, k = float(importance.effective_sample_size(whole)), float(importance.pareto_k(whole))
+    ess, k, _ = evaluation.support(policy, log)
     found = f"ESS {ess:.1f} of {log.n_trajectories} episodes, Pareto-k {k:.2f}"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         mend = "The policy to be trained starts far from the log's: start from --policy behaviour"
@@ -244,8 +243,10 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
 def _cost(log: Trajectories) -> Iterator[Finding]:
     thousands = int(jnp.sum(log.mask)) / 1_000
     memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
-    minutes = (ITERATIONS * SECONDS + ROUNDS * SECONDS_MORE * thousands) / 60
+    rounds = Settings().rounds
+    iterations = rounds * Settings().iterations
+    minutes = (iterations * SECONDS + rounds * SECONDS_MORE * thousands) / 60
     found = (
-        f"about {memory:.1f} GB and {minutes:.0f} min for {ITERATIONS} iterations of the default"
+        f"about {memory:.1f} GB and {minutes:.0f} min for {iterations} iterations of the default"
     )
     yield Finding(NOTE, "cost", f"{found}, less for small observations")

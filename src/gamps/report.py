@@ -141,6 +141,12 @@ def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[in
     return wrap
 
 
+def say_estimated(densities: str) -> None:
+    """Everything that rests on estimated densities says so."""
+    if densities == "estimated":
+        console.print("[yellow]densities of the log are estimated: ratios are as good as that fit")
+
+
 def cell(number: Mapping[str, float], digits: int = 3) -> str:
     """Mean and half-width of the interval, for a table."""
     return f"{number['mean']:.{digits}f} ± {(number['high'] - number['low']) / 2:.{digits}f}"

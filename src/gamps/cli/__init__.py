@@ -12,10 +12,12 @@ from gamps import bench, experiments
 from gamps._version import __version__
 from gamps.cli.collect import collect
 from gamps.cli.evaluate import evaluate
-from gamps.cli.export import export, play
+from gamps.cli.export import export
 from gamps.cli.importing import fit_behaviour, import_
 from gamps.cli.inspect import inspect
-from gamps.cli.train import resume, train, with_settings
+from gamps.cli.play import play
+from gamps.cli.settings_file import with_settings
+from gamps.cli.train import resume, train
 from gamps.compilation import keep_compiled
 from gamps.errors import GampsError
 

@@ -16,7 +16,8 @@ from gamps.errors import SettingError
 from gamps.evaluation import verdict as verdicts
 from gamps.training import build
 from gamps.training.loop import taken_up
-from gamps.training.setup import task_of, words_in
+from gamps.training.setup import task_of
+from gamps.training.words import hash_of, words_in
 
 STATUS = {verdicts.DEPLOY: 0, verdicts.NOT_SHOWN: 3, verdicts.WORSE: 4}
 COLOURS = {verdicts.DEPLOY: "green", verdicts.NOT_SHOWN: "yellow", verdicts.WORSE: "red"}
@@ -56,6 +57,9 @@ def evaluate(
     training: Any = build(words, data)
     progress, _, _ = taken_up(training, run)
     if log:
+        if hash_of(log) == hash_of(words.log):
+            mend = "Leave it out: its held-out part is taken"
+            raise SettingError("log", f"{log} is what the policy was trained on", mend)
         data = datasets.load(log)
     held_out = data.trajectories if log else training.judged
     policy, task = progress.best, task_of(words.task)
@@ -122,8 +126,7 @@ def _show(run: Path, verdict: Any, every: dict[str, Any], densities: str) -> Non
     support = verdict.support
     say(f"support: {support.ess:.1f} effective episodes, Pareto-k {support.pareto_k:.2f}: "
         f"{support.grade}")  # fmt: skip
-    if densities == "estimated":
-        say("[yellow]densities of this log are estimated: the ratios are only as good as that fit")
+    report.say_estimated(densities)
     say(f"[bold {COLOURS[verdict.word]}]{verdict.word}[/]: {verdict.why}", soft_wrap=True)
     if verdict.further:
         say(f"about {verdict.further} more episodes of the logging policy would be needed, if the "

@@ -1,23 +1,17 @@
-"""`gamps export` and `gamps play`: out of the run folder, into the world."""
+"""`gamps export`: a policy out of its run folder."""
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import gymnasium
-import numpy as np
 import tyro
 
 from gamps import datasets, exporting, report
-from gamps.deployed import DeployedPolicy, load_policy
-from gamps.errors import GampsError, RunError, SettingError
 from gamps.training import build
 from gamps.training.loop import taken_up
-from gamps.training.setup import plain, words_in
-
-LONGEST = 10_000  # steps of an episode that nothing ends
+from gamps.training.words import words_in
 
 
 def export(
@@ -52,132 +46,7 @@ def export(
         say(f"[yellow]not finished: {done} of {training.total} iterations. gamps resume {run}")
     policy = progress.best if which == "best" else progress.state.policy
     target = run / "policy" if out is None else out
-    notes = {"run": plain(words), "iterations": done, "which": which, "densities": data.densities}
+    notes = {"run": asdict(words), "iterations": done, "which": which, "densities": data.densities}
     exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
-    _say_estimated(data.densities)
+    report.say_estimated(data.densities)
     say(f"written: {target}", soft_wrap=True)
-
-
-def _say_estimated(densities: str) -> None:
-    if densities == "estimated":
-        report.console.print("[yellow]densities of the log were estimated, not logged")
-
-
-def play(
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
-    /,
-    *,
-    env: str,
-    episodes: int = 10,
-    seed: int = 0,
-    noise: bool = False,
-    out: Path | None = None,
-) -> None:
-    """Run an exported policy in a Gymnasium environment: returns, and a picture.
-
-    The picture is of the first episode: a strip of rendered frames (play.png) where the
-    environment can render, and observations, actions and rewards over time where it cannot.
-
-    Example: gamps play runs/tanks --env gamps/TwoTanks-v0
-
-    Args:
-      run: the folder that gamps train wrote, exported, or the exported folder itself.
-      env: an id of Gymnasium.
-      episodes: how many, of 10,000 steps at most.
-      seed: of the environment.
-      noise: act at random as trained; by default with the most likely action.
-      out: folder for the picture; RUN by default.
-    """
-    exported = run / "policy" if (run / "policy").is_dir() else run
-    if not (exported / "policy.json").exists():
-        raise RunError(f"{run}: no exported policy. Run gamps export {run} first")
-    if episodes < 1:
-        raise SettingError("episodes", f"{episodes}", "Play at least one")
-    if seed < 0:
-        raise SettingError("seed", f"{seed}", "Choose it from 0 on")
-    policy = load_policy(exported)
-    _say_estimated(str(policy.header["notes"].get("densities")))
-    try:
-        made = gymnasium.make(env, render_mode="rgb_array")
-    except Exception:  # what an environment cannot render, it refuses in its own way
-        try:
-            made = gymnasium.make(env)
-        except Exception as error:
-            raise SettingError("env", f"{env}: {error}", "Give an id of Gymnasium") from error
-    generator = np.random.default_rng(seed)
-    returns, lengths, first = [], [], None
-    with report.bar(f"play {env}", episodes) as advance:
-        for i in range(episodes):
-            try:
-                shown = _episode(
-                    made, policy, seed + i, generator if noise else None, frames=i == 0
-                )
-            except GampsError as error:
-                raise SettingError("env", f"{env}: {error}", "Play it in its own") from error
-            except Exception as error:  # an environment may fail in any way
-                finding = f"{env}: {type(error).__name__}: {error}"
-                raise SettingError("env", finding, "Does it take such actions?") from error
-            first = shown if first is None else first
-            returns.append(float(np.sum(shown["rewards"])))
-            lengths.append(len(shown["rewards"]))
-            advance(f"return {returns[-1]:.2f}")
-    made.close()
-    table = report.rich_table(f"{env}", ["", "mean", "std", "least", "most"])
-    for name, values in (("return", np.asarray(returns)), ("steps", np.asarray(lengths))):
-        numbers = (values.mean(), values.std(), values.min(), values.max())
-        table.add_row(name, *(f"{number:.2f}" for number in numbers))
-    report.console.print(table)
-    beside = run if exported != run else run.parent  # an exported folder is sealed
-    target = beside if out is None else out
-    target.mkdir(parents=True, exist_ok=True)
-    written = _picture(first or {}, target)
-    report.console.print(f"written: {written}", soft_wrap=True)
-
-
-def _episode(
-    env: gymnasium.Env[Any, Any],
-    policy: DeployedPolicy,
-    seed: int,
-    generator: np.random.Generator | None,
-    *,
-    frames: bool,
-) -> dict[str, list[Any]]:
-    observation, _ = env.reset(seed=seed)
-    kept: dict[str, list[Any]] = {"observations": [], "actions": [], "rewards": [], "frames": []}
-    over = False
-    while not over and len(kept["rewards"]) < LONGEST:
-        if generator is None:
-            action = policy.predict(observation)
-        else:
-            action = policy.sample(observation, generator)
-        kept["observations"].append(np.asarray(observation))
-        kept["actions"].append(action)
-        if frames and env.render_mode == "rgb_array":
-            with contextlib.suppress(Exception):  # without a display some cannot, after all
-                kept["frames"].append(env.render())
-        observation, reward, terminated, truncated, _ = env.step(action)
-        kept["rewards"].append(float(reward))
-        over = terminated or truncated
-    return kept
-
-
-def _picture(shown: dict[str, list[Any]], out: Path) -> str:
-    if shown["frames"]:
-        chosen = [shown["frames"][int(i)] for i in np.linspace(0, len(shown["frames"]) - 1, 6)]
-        figure, axes = report.panels(1, 6, width=2.2, height=2.2)
-        for axis, frame in zip(axes[0], chosen, strict=True):
-            axis.imshow(frame)
-            axis.set_axis_off()
-    else:
-        figure, axes = report.panels(1, 3)
-        for axis, name in zip(axes[0], ("observations", "actions", "rewards"), strict=True):
-            values = np.asarray(shown[name]).reshape(len(shown[name]), -1)
-            for j, column in enumerate(values.T):
-                axis.plot(column, label=f"{name[:-1]} {j}")
-            if values.shape[1] > 1:
-                axis.legend(fontsize=7, frameon=False)
-            axis.set_title(name, fontsize=9)
-            axis.set_xlabel("step")
-    with report.atomic(out / "play.png") as path:
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-    return f"{out / 'play.png'}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +14,11 @@ import tyro
 from rich.live import Live
 
 from gamps import datasets, inspection, report
-from gamps.errors import MissingExtraError, SettingError
+from gamps.errors import MissingExtraError
 from gamps.learning import Progress
 from gamps.training import Words, build, folder, loop
-from gamps.training.setup import check, hash_of, plain, policy_of, task_of, words_in
+from gamps.training.setup import policy_of, task_of
+from gamps.training.words import check, hash_of, words_in
 
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
 
@@ -83,7 +83,7 @@ def train(
     training = build(words, data)
     if tensorboard:
         _tensorboard_package()
-    settings = plain(words) | {
+    settings = asdict(words) | {
         "log_sha256": hash_of(log),
         "densities": data.densities,
         "tensorboard": tensorboard,
@@ -116,8 +116,7 @@ def resume(run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN
 
 def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
     say = report.console.print
-    if densities == "estimated":
-        say("[yellow]densities of this log are estimated: ratios are only as good as that fit")
+    report.say_estimated(densities)
     writer = None
     if tensorboard:
         writer = _tensorboard_package().SummaryWriter(str(out / "tensorboard"))
@@ -214,41 +213,3 @@ def _figure(out: Path) -> None:
         axis.set_xlabel("iteration")
     with report.atomic(out / "training.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
-
-
-def with_settings(arguments: Sequence[str]) -> list[str]:
-    """The arguments of `train`, with those of a TOML file before them."""
-    given = [part for word in arguments for part in _parts(word)]
-    if given[:1] != ["train"] or "--config" not in given:
-        return given
-    place = given.index("--config")
-    if place + 1 >= len(given):
-        raise SettingError("config", "no file", "Say --config settings.toml")
-    path = Path(given[place + 1])
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingError("config", f"{path}: {error}", "Give a TOML file") from error
-    rest = given[1:place] + given[place + 2 :]
-    flags = [word.split("=")[0].removeprefix("--") for word in rest if word[:2] == "--"]
-    said = {flag.removeprefix("no-").replace("-", "_") for flag in flags}
-    known = {field.name for field in fields(Words)} | {"out", "tensorboard"}
-    for name, value in content.items():
-        if name not in known or isinstance(value, (dict, list)):
-            finding = f"{path}: {name} is no setting"
-            raise SettingError("config", finding, f"Known are {', '.join(sorted(known))}")
-        if name in said or (name == "log" and rest and not rest[0].startswith("-")):
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if name == "log":
-            rest = [str(value), *rest]
-        elif isinstance(value, bool):
-            rest += [flag if value else f"--no-{flag[2:]}"]
-        else:
-            rest += [flag, str(value)]
-    return ["train", *rest]
-
-
-def _parts(word: str) -> list[str]:
-    """`--config=file` as two words."""
-    return word.split("=", 1) if word.startswith("--config=") else [word]

@@ -1,7 +1,7 @@
 """What a policy is worth by the log of another: off-policy evaluation.
 
 `estimators` are sums over trajectories (`Terms`), `intervals` work on any of them, and a
-`difference` of two is paired. `running` is the estimate that a training is judged by as it runs.
+`difference` of two is paired. `judge` says what may be done with the policy.
 """
 
 from gamps.evaluation.estimators import (
@@ -9,6 +9,7 @@ from gamps.evaluation.estimators import (
     Evidence,
     direct,
     doubly_robust,
+    effective,
     evidence,
     on_policy,
     per_decision,
@@ -16,15 +17,14 @@ from gamps.evaluation.estimators import (
     weighted_doubly_robust,
 )
 from gamps.evaluation.intervals import Interval, bernstein, bootstrap, student
-from gamps.evaluation.running import Estimate, running
 from gamps.evaluation.terms import Terms, difference, each, value
-from gamps.evaluation.verdict import Verdict, evidence_of, judge
+from gamps.evaluation.verdict import Support, Verdict, evidence_of, judge, support
 
 __all__ = [
     "ESTIMATORS",
-    "Estimate",
     "Evidence",
     "Interval",
+    "Support",
     "Terms",
     "Verdict",
     "bernstein",
@@ -33,14 +33,15 @@ __all__ = [
     "direct",
     "doubly_robust",
     "each",
+    "effective",
     "evidence",
     "evidence_of",
     "judge",
     "on_policy",
     "per_decision",
-    "running",
     "self_normalised",
     "student",
+    "support",
     "value",
     "weighted_doubly_robust",
 ]

@@ -129,6 +129,16 @@ ESTIMATORS = {
 }
 
 
+def effective(found: Evidence) -> float:
+    """The effective number of episodes at the step where fewest carry the estimate.
+
+    Where it is small no spread of the estimate means anything: it falls with the weights.
+    """
+    squares = np.sum(found.rho**2, axis=0)
+    totals = np.sum(found.rho, axis=0) ** 2
+    return float(np.min(np.divide(totals, squares, out=np.zeros_like(totals), where=squares > 0)))
+
+
 def _counted(found: Evidence) -> np.ndarray:
     return found.seen.astype(np.float64)
 

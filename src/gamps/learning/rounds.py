@@ -114,7 +114,8 @@ class Learner:
             name: float(getattr(info, name)[0]) for name in ("gradient_norm", "ess", "pareto_k")
         }
         metrics["weights_ess"] = progress.plain["weights_ess"]
-        metrics["model_loss"] = -max(progress.plain["evidence"].values(), default=np.nan)
+        chosen = "{}, β = {:g}".format(*progress.plain["choice"])
+        metrics["model_loss"] = -progress.plain["evidence"].get(chosen, np.nan)
         if progress.plain["rounds"]:
             latest = progress.plain["rounds"][-1]
             metrics |= {name: latest[name] for name in ("estimate", "lower")}

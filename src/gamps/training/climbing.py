@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -15,7 +15,6 @@ from gamps.search import Search
 from gamps.trajectories import Trajectories
 
 LEAST_HELD_OUT = 2.0  # effective episodes that an estimate must rest on
-LEAST = -1.7e308  # below any estimate, and JSON holds it
 
 
 class Climbing:
@@ -60,11 +59,11 @@ class Climbing:
         names = ("gradient_norm", "model_loss", "ess", "pareto_k", "weights_ess")
         metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
         best, plain = progress.best, progress.plain
-        if "best_lower" not in plain:
+        if "best" not in plain:
             lower = self._judged(progress.state.policy)["lower"]
-            plain = plain | {"best": 0, "best_lower": lower if np.isfinite(lower) else LEAST}
+            plain = plain | {"best": 0} | ({"best_lower": lower} if np.isfinite(lower) else {})
         metrics |= self._judged(state.policy)
-        if metrics["lower"] > plain["best_lower"]:
+        if metrics["lower"] > plain.get("best_lower", -np.inf):
             best = state.policy
             plain = plain | {"best_lower": metrics["lower"], "best": int(state.iteration)}
         if metrics["ess"] < self.least_ess:
@@ -76,12 +75,9 @@ class Climbing:
 
     def _judged(self, policy: Policy) -> dict[str, float]:
         """What held-out episodes say; nothing, where too few of them carry it."""
-        found = _estimate(policy, self.judged, self.built.task.discount)
-        mean, error, ess = map(float, found)
-        lower = mean - error if ess >= LEAST_HELD_OUT and np.isfinite(mean) else -np.inf
+        found = evaluation.evidence(policy, self.judged, float(self.built.task.discount))
+        numbers = evaluation.each(evaluation.self_normalised(found))
+        mean, ess = float(numbers.mean()), evaluation.effective(found)
+        error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+        lower = mean - error if ess >= LEAST_HELD_OUT else -np.inf
         return {"estimate": mean, "lower": lower, "held_out_ess": ess}
-
-
-@eqx.filter_jit
-def _estimate(policy: Policy, log: Trajectories, discount: Any) -> evaluation.Estimate:
-    return evaluation.running(policy, log, discount)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gamps import behaviour, datasets, recipes
-from gamps.errors import RunError, SettingError
-from gamps.importance import Chain, Clip
+from gamps.errors import SettingError
+from gamps.fitting import ClosedForm
+from gamps.importance import Clip
 from gamps.learning import Learner, ModelClass, Settings, classes_of
-from gamps.models import concatenated
+from gamps.models import LinearGaussian, concatenated
 from gamps.policies import Gaussian, Policy
 from gamps.tasks import Task
-from gamps.training import folder
 from gamps.training.climbing import Climbing
 from gamps.training.types import Training
+from gamps.training.words import MODEL_FREE, Words, check
 from gamps.trajectories import Trajectories
 from gamps.values import Imagined, PerDecisionReturn
 from gamps.values.baselines import StateValue
@@ -37,40 +36,7 @@ SEARCHES = {
     "pgt": recipes.pgt,
     "reinforce": recipes.reinforce,
 }
-MODEL_FREE = ("pgt", "reinforce")
-RECIPES = ("default", *SEARCHES)
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
-MODELS = ("auto", "linear", "quadratic", "network")
-POLICIES = ("behaviour", "affine", "network")
-
-
-@dataclass(frozen=True)
-class Words:
-    """What a user says of a training; such as JSON and TOML hold.
-
-    Attributes:
-      log: name or folder of a dataset.
-      task: `module:object`, a `gamps.Task` or a function that makes one.
-      policy: where the search starts.
-      model: what is fitted.
-      recipe: how it climbs.
-      features: `module:function` of one observation and one action, the model's input.
-      iterations: policy steps in all.
-      learning_rate: of the policy; 0 takes one that served before.
-      held_out: share of the log that training never sees.
-      seed: of everything random.
-    """
-
-    log: str
-    task: str
-    policy: str = "behaviour"
-    model: str = "auto"
-    recipe: str = "default"
-    features: str = ""
-    iterations: int = 160
-    learning_rate: float = 0.0
-    held_out: float = 0.2
-    seed: int = 0
 
 
 def imported(words: str, field: str) -> Any:
@@ -90,22 +56,24 @@ def imported(words: str, field: str) -> Any:
     return found
 
 
-def _called(function: Callable[[], Any], words: str, field: str) -> Any:
-    try:
-        return function()
-    except Exception as error:  # a user's function may fail in any way
-        finding = f"{words}() failed: {type(error).__name__}: {error}"
-        raise SettingError(field, finding, "It takes no argument") from error
+def _object(words: str, field: str, kind: type, mend: str) -> Any:
+    """An object of a kind, or what a function without arguments makes."""
+    found = imported(words, field)
+    if callable(found) and not isinstance(found, kind):
+        try:
+            found = found()
+        except Exception as error:  # a user's function may fail in any way
+            finding = f"{words}() failed: {type(error).__name__}: {error}"
+            raise SettingError(field, finding, "It takes no argument") from error
+    if not isinstance(found, kind):
+        raise SettingError(field, f"{words} is a {type(found).__name__}", mend)
+    return found
 
 
 def task_of(words: str) -> Task:
     """The known part of the problem."""
-    found = imported(words, "task")
-    if callable(found) and not isinstance(found, Task):
-        found = _called(found, words, "task")
-    if not isinstance(found, Task):
-        finding = f"{words} is a {type(found).__name__}"
-        raise SettingError("task", finding, "Make it a gamps.Task(reward, discount, terminal)")
+    mend = "Make it a gamps.Task(reward, discount, terminal)"
+    found: Task = _object(words, "task", Task, mend)
     return found
 
 
@@ -137,12 +105,7 @@ def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
             return data.behaviour
         words = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
     if ":" in words:
-        found = imported(words, "policy")
-        if callable(found) and not isinstance(found, Policy):
-            found = _called(found, words, "policy")
-        if not isinstance(found, Policy):
-            finding = f"{words} is a {type(found).__name__}"
-            raise SettingError("policy", finding, "Make it a gamps.policies.Policy")
+        found: Policy = _object(words, "policy", Policy, "Make it a gamps.policies.Policy")
         return found
     return behaviour.fit(jax.random.key(seed), data.trajectories, words)
 
@@ -162,27 +125,6 @@ def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Tra
     return learned, judged
 
 
-def check(words: Words) -> None:
-    """Refuse what can be refused before anything is read."""
-    for name, choices in (("recipe", RECIPES), ("model", MODELS), ("policy", POLICIES)):
-        given = getattr(words, name)
-        if given not in choices and (name == "recipe" or ":" not in given):
-            mend = f"Choose one of {', '.join(choices)}"
-            raise SettingError(
-                name, repr(given), mend + ("" if name == "recipe" else ", or module:object")
-            )
-    if words.recipe in MODEL_FREE and (words.model != "auto" or words.features):
-        name = "features" if words.features else "model"
-        finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
-        raise SettingError(name, finding, "Leave it out, or take another recipe")
-    if not 0 <= words.seed < 2**32:
-        raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
-    if words.iterations < 1:
-        raise SettingError("iterations", f"{words.iterations}", "Run at least one")
-    if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
-        raise SettingError("learning_rate", f"{words.learning_rate}", "Choose a positive number")
-
-
 def build(words: Words, data: datasets.Dataset) -> Training:
     """The training that the words describe, of the part of the log that it may see."""
     check(words)
@@ -196,7 +138,7 @@ def build(words: Words, data: datasets.Dataset) -> Training:
     parts: dict[str, Any] = {"learning_rate": words.learning_rate or LEARNING_RATE}
     model = None
     if words.recipe != "gamps_paper":
-        parts["ratio"] = Chain((Clip(10.0),))
+        parts["ratio"] = Clip(10.0)
     if words.recipe == "pgt":
         parts["values"] = PerDecisionReturn(50)
     if words.recipe not in MODEL_FREE:
@@ -273,10 +215,7 @@ def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
 
 
 def _linear(features: Callable[..., Any]) -> ModelClass:
-    from gamps.fitting import ClosedForm
-    from gamps.models import LinearGaussian as LinearModel
-
-    def make(key: jax.Array, log: Trajectories) -> LinearModel:
+    def make(key: jax.Array, log: Trajectories) -> LinearGaussian:
         del key
 
         def biased(observation: Any, action: Any) -> jax.Array:
@@ -284,47 +223,6 @@ def _linear(features: Callable[..., Any]) -> ModelClass:
 
         size = jax.eval_shape(biased, log.states[0, 0], log.actions[0, 0]).shape[0]
         zeros = jnp.zeros((size, log.states.shape[-1]), dtype=float)
-        return LinearModel(zeros, zeros, biased, jnp.full(log.states.shape[-1], 1e-3))
+        return LinearGaussian(zeros, zeros, biased, jnp.full(log.states.shape[-1], 1e-3))
 
     return ModelClass(make, ClosedForm())
-
-
-def hash_of(name: str) -> str:
-    """SHA-256 of a log's data, so that a run cannot go on with another."""
-    folder = Path(name) if Path(name).is_dir() else datasets.folder_of(name)
-    digest = hashlib.sha256()
-    for path in sorted((folder / "data").rglob("*")):
-        if path.is_file():
-            digest.update(path.relative_to(folder).as_posix().encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def plain(words: Words) -> dict[str, Any]:
-    """As JSON holds them."""
-    return asdict(words)
-
-
-def words_in(run: Path) -> Words:
-    """The words that a run was started with.
-
-    Raises:
-      RunError: if it was not started by words.
-    """
-    settings = folder.header(run)["settings"]
-    try:
-        given = {field.name: settings[field.name] for field in fields(Words)}
-        kinds = {field.name: type(field.default) for field in fields(Words)}
-        for name, value in given.items():
-            kind = kinds[name] if kinds[name] in (int, float) else str
-            if type(value) is not kind:
-                raise KeyError(f"{name} as a {kind.__name__}")
-        expected = settings["log_sha256"]
-    except KeyError as error:
-        mend = "Was it made by gamps train?"
-        raise RunError(f"{run}: its settings lack {error.args[0]}. {mend}") from error
-    words = Words(**given)
-    if hash_of(words.log) != expected:
-        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
-    return words

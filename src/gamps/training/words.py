@@ -1,0 +1,103 @@
+"""What a user says of a training, in words that JSON and TOML hold, and a run that was so begun."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gamps import datasets
+from gamps.errors import RunError, SettingError
+from gamps.training import folder
+
+MODEL_FREE = ("pgt", "reinforce")
+RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
+MODELS = ("auto", "linear", "quadratic", "network")
+POLICIES = ("behaviour", "affine", "network")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A training in words.
+
+    Attributes:
+      log: name or folder of a dataset.
+      task: `module:object`, a `gamps.Task` or a function that makes one.
+      policy: where the search starts.
+      model: what is fitted.
+      recipe: how it climbs.
+      features: `module:function` of one observation and one action, the model's input.
+      iterations: policy steps in all.
+      learning_rate: of the policy; 0 takes one that served before.
+      held_out: share of the log that training never sees.
+      seed: of everything random.
+    """
+
+    log: str
+    task: str
+    policy: str = "behaviour"
+    model: str = "auto"
+    recipe: str = "default"
+    features: str = ""
+    iterations: int = 160
+    learning_rate: float = 0.0
+    held_out: float = 0.2
+    seed: int = 0
+
+
+def check(words: Words) -> None:
+    """Refuse what can be refused before anything is read."""
+    for name, choices in (("recipe", RECIPES), ("model", MODELS), ("policy", POLICIES)):
+        given = getattr(words, name)
+        if given not in choices and (name == "recipe" or ":" not in given):
+            mend = f"Choose one of {', '.join(choices)}"
+            raise SettingError(
+                name, repr(given), mend + ("" if name == "recipe" else ", or module:object")
+            )
+    if words.recipe in MODEL_FREE and (words.model != "auto" or words.features):
+        name = "features" if words.features else "model"
+        finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
+        raise SettingError(name, finding, "Leave it out, or take another recipe")
+    if not 0 <= words.seed < 2**32:
+        raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
+    if words.iterations < 1:
+        raise SettingError("iterations", f"{words.iterations}", "Run at least one")
+    if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
+        raise SettingError("learning_rate", f"{words.learning_rate}", "Choose a positive number")
+
+
+def hash_of(name: str) -> str:
+    """SHA-256 of a log's data, so that a run cannot go on with another."""
+    folder = Path(name) if Path(name).is_dir() else datasets.folder_of(name)
+    digest = hashlib.sha256()
+    for path in sorted((folder / "data").rglob("*")):
+        if path.is_file():
+            digest.update(path.relative_to(folder).as_posix().encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def words_in(run: Path) -> Words:
+    """The words that a run was started with.
+
+    Raises:
+      RunError: if it was not started by words.
+    """
+    settings = folder.header(run)["settings"]
+    try:
+        given = {field.name: settings[field.name] for field in fields(Words)}
+        kinds = {field.name: type(field.default) for field in fields(Words)}
+        for name, value in given.items():
+            kind = kinds[name] if kinds[name] in (int, float) else str
+            if type(value) is not kind:
+                raise KeyError(f"{name} as a {kind.__name__}")
+        expected = settings["log_sha256"]
+    except KeyError as error:
+        mend = "Was it made by gamps train?"
+        raise RunError(f"{run}: its settings lack {error.args[0]}. {mend}") from error
+    words = Words(**given)
+    if hash_of(words.log) != expected:
+        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
+    return words
