@@ -24,7 +24,7 @@ from gamps.trajectories import Trajectories
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
 # a thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
-MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_150, 0.5, 0.5, 0.5
+MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_130, 1.0, 0.4, 0.5
 
 
 class Finding(NamedTuple):
