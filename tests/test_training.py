@@ -35,7 +35,7 @@ FULL = os.environ.get("GAMPS_FULL") == "1"
 def learner():
     kinds = classes(tanks.clipped, "quadratic")
     settings = SMALL._replace(exponents=(0.0, 1.0))
-    return Learner(KEY, LOG, tanks.task(), tanks.policy(), kinds, settings=settings, judged=LOG)
+    return Learner(KEY, LOG, tanks.task(), tanks.policy(), kinds, settings=settings)
 
 
 def climbing(iterations=6, **rest):
@@ -137,17 +137,28 @@ def same_tree(one, other):
 
 
 def test_what_is_held_out_is_not_seen():
-    """Held-out episodes replaced by others: the training takes the same steps."""
-    words = dataclasses.replace(WORDS, **{"model": "linear", "policy": "affine"})
+    """Held-out episodes replaced by others: the same steps, judged the same."""
     order = np.asarray(jax.random.permutation(jax.random.key(0), 20))[:4]
-    actions = LOG.actions.at[order].multiply(3.0)
-    other = dataclasses.replace(LOG, actions=actions, rewards=LOG.rewards.at[order].set(-9.0))
-    found = []
-    for log in (LOG, other):
-        made = build(words, datasets.Dataset(log, None, 0.98, None))
-        progress, _ = made.step(made.start())
-        found.append(eqx.filter(progress.state, eqx.is_array))
-    assert same_tree(*found)
+    other = dataclasses.replace(
+        LOG,
+        actions=LOG.actions.at[order].multiply(3.0),
+        rewards=LOG.rewards.at[order].set(-9.0),
+        observations=LOG.observations.at[order].set(0.3),
+    )
+    for recipe in ("default", "pgt"):
+        changes = {"recipe": recipe, "policy": "affine", "iterations": 2}
+        changes |= {"model": "linear"} if recipe == "default" else {}
+        words = dataclasses.replace(WORDS, **changes)
+        found = []
+        for log in (LOG, other):
+            made = build(words, datasets.Dataset(log, None, 0.98, None))
+            progress = made.start()
+            for _ in range(2):
+                progress, metrics = made.step(progress)
+            arrays = eqx.filter((progress.state, progress.best), eqx.is_array)
+            found.append((arrays, progress.plain, metrics))
+        assert same_tree(found[0][0], found[1][0])
+        assert found[0][1:] == found[1][1:]
 
 
 def test_iterations_that_rounds_do_not_divide(tmp_path):
@@ -315,7 +326,8 @@ def test_a_verdict_by_command(tmp_path, log_name, capsys):
         caught.value.code == {"deploy": 0, "not shown to be better": 3, "worse": 4}[found["word"]]
     )
     assert found["improvement"]["low"] <= found["improvement"]["estimate"]
-    assert set(found["estimates"]) == {"per-decision", "self-normalised"}
+    without = {"per-decision", "self-normalised", "doubly robust", "weighted doubly robust"}
+    assert set(found["estimates"]) == without | {"fitted Q"}
     with pytest.raises(SystemExit):
         main(words)
     assert found["word"] in capsys.readouterr().out
@@ -333,7 +345,9 @@ def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main(["evaluate", str(out), "--estimator", "weighted doubly robust"])
-    assert "weighted doubly robust *" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "weighted doubly robust *" in shown
+    assert all(name in shown for name in ("doubly robust, model's Q", "direct", "fitted Q"))
 
 
 def test_a_changed_log_is_refused(tmp_path, log_name, capsys):

@@ -169,6 +169,10 @@ def effective_sample_size(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     return jnp.where(squares > 0, jnp.sum(weights) ** 2 / jnp.where(squares > 0, squares, 1.0), 0.0)
 
 
+SAME = 1e-4  # ratios that differ by less, relatively, are rounded differently
+GOLDEN = 0.6180339887
+
+
 def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     """Tail index of the weights: above 0.7 an importance-sampling average is not to be trusted.
 
@@ -187,9 +191,15 @@ def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     if size < 5:
         return jnp.asarray(jnp.inf, dtype=log_weights.dtype)
     weights = jnp.sort(exponentiate(log_weights, jnp.ones(n, dtype=bool))[0])
+    # Ratios of choices repeat, and what repeats has no tail to fit: spread by half of itself at
+    # most, which leaves the index of a heavy tail as it is.
+    top = weights[-size - 1 :]
+    constant = top[-1] <= (1 + SAME) * top[0]
+    repeats = jnp.mean(top[1:] <= (1 + SAME) * top[:-1]) > 0.2
+    shares = (jnp.arange(n) * GOLDEN) % 1.0
+    spread = jnp.sort(weights * (0.5 + shares).astype(weights.dtype))
+    weights = jnp.where(repeats, spread, weights)
     excess = weights[-size:] - weights[-size - 1]
-    largest = excess[-1]
-    constant = largest <= 0
     excess = jnp.where(constant, jnp.ones_like(excess), excess)
     quartile = jnp.maximum(excess[int(size / 4 + 0.5) - 1], jnp.finfo(excess.dtype).tiny ** 0.25)
     grid = 30 + int(size**0.5)

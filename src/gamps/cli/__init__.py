@@ -11,11 +11,13 @@ from tyro.extras import SubcommandApp
 from gamps import bench, experiments
 from gamps._version import __version__
 from gamps.cli.collect import collect
+from gamps.cli.compare import compare
 from gamps.cli.evaluate import evaluate
 from gamps.cli.export import export
 from gamps.cli.importing import fit_behaviour, import_
 from gamps.cli.inspect import inspect
 from gamps.cli.play import play
+from gamps.cli.report import report
 from gamps.cli.settings_file import with_settings
 from gamps.cli.train import resume, train
 from gamps.compilation import keep_compiled
@@ -54,6 +56,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "report": report,
+    "compare": compare,
     "export": export,
     "play": play,
 }

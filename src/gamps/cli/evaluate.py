@@ -14,11 +14,10 @@ import tyro
 from gamps import datasets, evaluation, report
 from gamps.errors import SettingError
 from gamps.evaluation import verdict as verdicts
-from gamps.training import build
-from gamps.training.loop import taken_up
-from gamps.training.setup import task_of
-from gamps.training.words import hash_of, words_in
+from gamps.training.finished import Finished, opened
+from gamps.training.words import hash_of
 
+ESTIMATOR, INTERVAL = "doubly robust", "student"
 STATUS = {verdicts.DEPLOY: 0, verdicts.NOT_SHOWN: 3, verdicts.WORSE: 4}
 COLOURS = {verdicts.DEPLOY: "green", verdicts.NOT_SHOWN: "yellow", verdicts.WORSE: "red"}
 
@@ -29,8 +28,8 @@ def evaluate(
     *,
     log: str = "",
     confidence: float = 0.95,
-    estimator: str = "self-normalised",
-    interval: str = "bootstrap",
+    estimator: str = ESTIMATOR,
+    interval: str = INTERVAL,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Say whether the best policy of a run may be deployed: deploy, not shown to be better, worse.
@@ -47,47 +46,45 @@ def evaluate(
       run: the folder that gamps train wrote.
       log: another dataset of the same logging policy; the held-out part of the run's by default.
       confidence: of the bound.
-      estimator: that the verdict rests on: per-decision, self-normalised, doubly robust, weighted
-        doubly robust; the table shows all that the run's model allows, and the direct one.
-      interval: bootstrap or student.
+      estimator: that the verdict rests on: any of the table, but for the model's own estimate
+        (direct) and fitted Q evaluation; gamps reproduce coverage shows why it is this one.
+      interval: student or bootstrap.
       json_: print all of it as JSON.
     """
-    words = words_in(run)
-    data = datasets.load(words.log)
-    training: Any = build(words, data)
-    progress, _, _ = taken_up(training, run)
+    made, every = judged(run, log=log, confidence=confidence, interval=interval)
+    verdict, densities = every[evaluation.chosen(every, estimator)], made.data.densities
+    if json_:
+        print(json.dumps(_plain(verdict, every, densities), indent=1))
+    else:
+        _show(run, verdict, every, densities)
+    sys.exit(STATUS[verdict.word])
+
+
+def judged(
+    run: Path, *, log: str = "", confidence: float = 0.95, interval: str = INTERVAL
+) -> tuple[Finished, dict[str, evaluation.Verdict]]:
+    """A run, judged by its held-out part or by another log, and the verdict by every estimator."""
+    made = opened(run)
     if log:
-        if hash_of(log) == hash_of(words.log):
+        if hash_of(log) == hash_of(made.words.log):
             mend = "Leave it out: its held-out part is taken"
             raise SettingError("log", f"{log} is what the policy was trained on", mend)
         data = datasets.load(log)
-    held_out = data.trajectories if log else training.judged
-    policy, task = progress.best, task_of(words.task)
-    if held_out.states.shape[2:] != training.judged.states.shape[2:]:
+        made = made._replace(data=data, held_out=data.trajectories)
+    held_out = made.held_out
+    if held_out.states.shape[2:] != made.learned.states.shape[2:]:
         raise SettingError("log", f"observations {held_out.states.shape[2:]}", "Of another plant?")
-    found = verdicts.evidence_of(
-        jax.random.key(words.seed), policy, held_out, task, progress.state.model
+    every = evaluation.verdicts(
+        made.progress.best, held_out, cases_of(made), confidence=confidence, interval=interval
     )
-    names = [
-        name
-        for name in evaluation.ESTIMATORS
-        if found.q_values is not None or name not in verdicts.NEEDS_MODEL
-    ]
-    if estimator not in names or estimator == "direct":
-        mend = f"Choose one of {', '.join(name for name in names if name != 'direct')}"
-        raise SettingError("estimator", repr(estimator), mend)
-    every = {
-        name: verdicts.judge(
-            policy, held_out, found, estimator=name, interval=interval, confidence=confidence
-        )
-        for name in names
-    }
-    verdict = every[estimator]
-    if json_:
-        print(json.dumps(_plain(verdict, every, data.densities), indent=1))
-    else:
-        _show(run, verdict, every, data.densities)
-    sys.exit(STATUS[verdict.word])
+    return made, every
+
+
+def cases_of(made: Finished) -> dict[str, Any]:
+    """What the estimates of a run are made of."""
+    policy, model = made.progress.best, made.progress.state.model
+    key = jax.random.key(made.words.seed)
+    return evaluation.cases(key, policy, made.learned, made.held_out, made.task, model)
 
 
 def _plain(verdict: Any, every: dict[str, Any], densities: str) -> dict[str, Any]:
@@ -111,7 +108,7 @@ def _show(run: Path, verdict: Any, every: dict[str, Any], densities: str) -> Non
     table = report.rich_table(
         f"{run}: {verdict.value.estimate:.4g}, logging policy {verdict.behaviour.estimate:.4g}",
         ["estimator", "value", bounds, "improvement", bounds],
-        caption="Bounds are one-sided. Those of the direct estimate leave the model's error out.",
+        caption="Bounds are one-sided. Those of direct and fitted Q leave their own error out.",
     )
     for name, found in every.items():
         value, gain = found.value, found.improvement

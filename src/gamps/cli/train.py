@@ -43,10 +43,10 @@ def train(
 
     Everything lands in the folder OUT: settings and versions (run.json), one line an iteration
     (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json, the one to
-    evaluate next. A part of the log is held out: the default judges policies by episodes that its
-    models imagine from the starts of that part, the paper's recipes by importance sampling on it;
-    the true environment is never asked. If the process dies, `gamps resume OUT` goes on to the
-    same end.
+    evaluate next. A part of the log is held out for gamps evaluate and not looked at. The default
+    judges policies by episodes that its models imagine, the paper's recipes by importance sampling
+    on a further part that they hold out; the true environment is never asked. If the
+    process dies, `gamps resume OUT` goes on to the same end.
 
     Settings may stand in a TOML file: gamps train LOG --config settings.toml, with lines like
     task = "tanks_task:task"; what the command line says counts more.

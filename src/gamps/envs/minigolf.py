@@ -251,3 +251,8 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
 def make(render_mode: str | None = None, **constants: Any) -> gymnasium.Env[Any, Any]:
     """Entry point for `gymnasium.make("gamps/Minigolf-v0", noise=0.1)`."""
     return TimeLimit(NumpyEnv(Minigolf(**constants), render_mode=render_mode), HORIZON)
+
+
+def task() -> Task:
+    """The known part of the game, for `gamps train --task gamps.envs.minigolf:task`."""
+    return Minigolf().task()

@@ -4,6 +4,7 @@
 `difference` of two is paired. `judge` says what may be done with the policy.
 """
 
+from gamps.evaluation.comparison import iqm, stratified
 from gamps.evaluation.estimators import (
     ESTIMATORS,
     Evidence,
@@ -16,19 +17,25 @@ from gamps.evaluation.estimators import (
     self_normalised,
     weighted_doubly_robust,
 )
-from gamps.evaluation.intervals import Interval, bernstein, bootstrap, student
+from gamps.evaluation.every import UNFIT, cases, chosen, verdicts
+from gamps.evaluation.fitted import Fitted, fitted_q
+from gamps.evaluation.intervals import Interval, bernstein, bootstrap, guaranteed, student
 from gamps.evaluation.terms import Terms, difference, each, value
-from gamps.evaluation.verdict import Support, Verdict, evidence_of, judge, support
+from gamps.evaluation.verdict import Support, Verdict, evidence_of, graded, judge, support
 
 __all__ = [
     "ESTIMATORS",
+    "UNFIT",
     "Evidence",
+    "Fitted",
     "Interval",
     "Support",
     "Terms",
     "Verdict",
     "bernstein",
     "bootstrap",
+    "cases",
+    "chosen",
     "difference",
     "direct",
     "doubly_robust",
@@ -36,12 +43,18 @@ __all__ = [
     "effective",
     "evidence",
     "evidence_of",
+    "fitted_q",
+    "graded",
+    "guaranteed",
+    "iqm",
     "judge",
     "on_policy",
     "per_decision",
     "self_normalised",
+    "stratified",
     "student",
     "support",
     "value",
+    "verdicts",
     "weighted_doubly_robust",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from gamps.errors import SettingError
+from gamps.evaluation.estimators import Evidence
 from gamps.evaluation.terms import Terms, each, left_out, value
 
 RESAMPLES = 2_000
@@ -65,12 +67,11 @@ def bootstrap(
       seed: of the resampling.
     """
     estimate, n = _checked(terms, confidence)
-    generator = np.random.default_rng(seed)
-    found = []
-    for start in range(0, resamples, CHUNK):
-        size = min(CHUNK, resamples - start)
-        counts = generator.multinomial(n, np.full(n, 1 / n), size=size)
-        found.append(value(terms, counts.astype(np.float64)))
+    if terms.plain:
+        terms = Terms.of(each(terms)[:, None])  # one column resamples like all of them
+    draw = _kept if n <= CHUNK * 10 else _counts  # small ones are drawn once for all estimators
+    sizes = [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
+    found = [value(terms, draw(n, size, seed, i)) for i, size in enumerate(sizes)]
     values = np.sort(np.concatenate(found))
     shares = [1 - confidence, confidence]
     if corrected:
@@ -82,6 +83,50 @@ def bootstrap(
         shares = [float(ndtr(bias + m / (1 - skewness * m))) for m in moved]
     low, high = np.quantile(values, np.clip(shares, 0.0, 1.0))
     return Interval(estimate, float(low), float(high), confidence)
+
+
+def _counts(n: int, size: int, seed: int, chunk: int) -> np.ndarray:
+    """How often each trajectory is in each of `size` resampled logs."""
+    generator = np.random.default_rng([seed, chunk])
+    return generator.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)
+
+
+_kept = lru_cache(maxsize=16)(_counts)
+
+
+def guaranteed(
+    found: Evidence,
+    *,
+    lowest: float,
+    highest: float,
+    largest: float = 4.0,
+    confidence: float = 0.975,
+) -> Interval:
+    """Bounds that hold for any policy and any number of episodes, however thin the support.
+
+    Of returns above the lowest, cutting ratios off can only take away, so a lower bound of what is
+    left is one of the whole; likewise from above. Both are empirical Bernstein bounds.
+
+    Args:
+      found: of episodes that were not cut off.
+      lowest: return that an episode can have.
+      highest: the same.
+      largest: ratio that counts in full; larger is less biased and needs more episodes.
+      confidence: of each bound.
+    """
+    last = found.mask.sum(axis=1) - 1
+    whole = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
+    returns, span = found.rewards.sum(axis=1, keepdims=True), highest - lowest
+    if returns.min() < lowest or returns.max() > highest:
+        finding = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
+        raise SettingError("range of returns", finding, "Give the range that they can have")
+    below, above = (
+        bernstein(Terms.of(whole * gain), width=largest * span, confidence=confidence)
+        for gain in (returns - lowest, highest - returns)
+    )
+    low, high = max(lowest + below.low, lowest), min(highest - above.low, highest)
+    middle = (lowest + below.estimate + highest - above.estimate) / 2
+    return Interval(middle, low, high, confidence)
 
 
 def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Interval:

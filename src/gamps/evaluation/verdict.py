@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
@@ -22,10 +23,13 @@ from gamps.values import Imagined
 
 DEPLOY, NOT_SHOWN, WORSE = "deploy", "not shown to be better", "worse"
 GOOD, FAIR, POOR = "good", "fair", "poor"
-# Effective episodes and tail index of the ratios, from which an interval can be believed.
-LIMITS = {GOOD: (30.0, 0.5), FAIR: (10.0, 0.7)}
+# Least effective episodes, their least share of all, and the largest tail index of the ratios. With
+# good support every interval can be believed, with fair support a doubly robust one
+# (`gamps reproduce coverage`).
+LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
+GRADES = (GOOD, FAIR, POOR)
+ROBUST = "doubly robust"  # can be believed with fair support
 INTERVALS = {"student": student, "bootstrap": bootstrap}
-NEEDS_MODEL = ("doubly robust", "weighted doubly robust", "direct")
 
 
 class Support(NamedTuple):
@@ -71,13 +75,24 @@ def support(policy: Policy, trajectories: Trajectories) -> Support:
     """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
     log_rho = importance.log_rho(policy, trajectories)
     whole = importance.whole_episode(log_rho, trajectories.mask)
+    return graded(whole)
+
+
+def graded(log_ratios: Any) -> Support:
+    """The same from the logarithms of whole-episode ratios."""
+    whole = jnp.asarray(log_ratios)
     if not bool(jnp.isfinite(whole).any()):
         return Support(0.0, math.inf, POOR)
-    ess, k = float(importance.effective_sample_size(whole)), float(importance.pareto_k(whole))
-    for grade, (least, most) in LIMITS.items():
-        if ess >= least and not k > most:  # of too few ratios k is no number, and ESS says so
+    ess, k = map(float, _spread(whole))
+    for grade, (least, share, most) in LIMITS.items():
+        if ess >= max(least, share * len(whole)) and not k > most:
             return Support(ess, k, grade)
     return Support(ess, k, POOR)
+
+
+@jax.jit
+def _spread(whole: Array) -> tuple[Array, Array]:
+    return importance.effective_sample_size(whole), importance.pareto_k(whole)
 
 
 @eqx.filter_jit
@@ -111,8 +126,8 @@ def judge(
     trajectories: Trajectories,
     found: Evidence,
     *,
-    estimator: str = "self-normalised",
-    interval: str = "bootstrap",
+    estimator: str = ROBUST,
+    interval: str = "student",
     confidence: float = 0.95,
 ) -> Verdict:
     """The verdict on a policy, by episodes that its training has not seen.
@@ -138,13 +153,16 @@ def judge(
     rests = support(policy, trajectories)
     parts = (gain, value, behaviour, rests)
     n = trajectories.n_trajectories
-    if rests.grade == POOR:
-        least, most = LIMITS[FAIR]
+    needed = FAIR if estimator == ROBUST else GOOD
+    if GRADES.index(rests.grade) > GRADES.index(needed):
+        floor, share, most = LIMITS[needed]
+        least = max(floor, share * n)
         why = (
             f"the estimate rests on {rests.ess:.1f} effective episodes of {n} (Pareto-k "
             f"{rests.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
         )
-        further = math.ceil(n * (least / rests.ess - 1)) if 1.5 < rests.ess < least else None
+        reached = share == 0 and 1.5 < rests.ess < least
+        further = math.ceil(n * (least / rests.ess - 1)) if reached else None
         return Verdict(NOT_SHOWN, why, *parts, further, estimator)
     if gain.low > 0:
         why = f"the improvement is at least {gain.low:.4g} with confidence {confidence:g}"

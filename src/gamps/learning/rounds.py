@@ -48,7 +48,6 @@ class Learner:
       behaviour: the policy that made the log, where the search starts; a Gaussian.
       classes: from `classes_of`, or your own; of one entry, nothing is left to choose.
       settings: the same for every problem by default.
-      judged: episodes from whose starts policies are judged; those of the log by default.
       total: iterations, if the last round is to be shorter than the others.
     """
 
@@ -61,7 +60,6 @@ class Learner:
         classes: Classes,
         *,
         settings: Settings | None = None,
-        judged: Trajectories | None = None,
         total: int | None = None,
     ) -> None:
         if trajectories.n_trajectories < 5:
@@ -79,7 +77,6 @@ class Learner:
         key_split, self.key = jax.random.split(key)
         self.order = np.asarray(jax.random.permutation(key_split, trajectories.n_trajectories))
         self.trajectories, self.task, self.behaviour = trajectories, task, behaviour
-        self.judged = trajectories if judged is None else judged
         self.classes, self.settings = classes, s
         self.total = s.rounds * s.iterations if total is None else total
         self.climb = _climb(trajectories, task, behaviour, s)
@@ -140,14 +137,14 @@ class Learner:
 
     def _start_judged(self, key: Array, progress: Progress) -> Progress:
         """The first policy is the one to beat."""
-        _, lower = worth(key, progress.best, progress.state.model, self.task, self.judged)
+        _, lower = worth(key, progress.best, progress.state.model, self.task, self.trajectories)
         if not np.isfinite(lower):
             return progress
         return progress._replace(plain=progress.plain | {"best": 0, "best_lower": lower})
 
     def _judged(self, key: Array, progress: Progress) -> Progress:
         policy, plain = progress.state.policy, progress.plain
-        estimate, lower = worth(key, policy, progress.state.model, self.task, self.judged)
+        estimate, lower = worth(key, policy, progress.state.model, self.task, self.trajectories)
         made = {
             "model_class": plain["choice"][0],
             "exponent": plain["choice"][1],

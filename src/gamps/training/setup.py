@@ -126,15 +126,17 @@ def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Tra
 
 
 def build(words: Words, data: datasets.Dataset) -> Training:
-    """The training that the words describe, of the part of the log that it may see."""
+    """The training that the words describe; what `split` holds out, it does not look at."""
     check(words)
     task = task_of(words.task)
-    learned, judged = split(data.trajectories, words.held_out, words.seed)
+    learned, _ = split(data.trajectories, words.held_out, words.seed)
     start = policy_of(words.policy, data._replace(trajectories=learned), words.seed)
     features = features_of(words.features, learned)
     key = jax.random.fold_in(jax.random.key(words.seed), 1)
     if words.recipe == "default":
-        return _default(words, key, task, features, start, learned, judged)
+        return _default(words, key, task, features, start, learned)
+    # Choosing among policies spoils an estimate: the verdict's episodes are not those.
+    learned, judged = split(learned, words.held_out, words.seed)
     parts: dict[str, Any] = {"learning_rate": words.learning_rate or LEARNING_RATE}
     model = None
     if words.recipe != "gamps_paper":
@@ -162,7 +164,6 @@ def _default(
     features: Callable[..., Any],
     start: Policy,
     learned: Trajectories,
-    judged: Trajectories,
 ) -> Training:
     settings = Settings()
     rounds = min(settings.rounds, words.iterations)
@@ -185,7 +186,6 @@ def _default(
         start,
         kinds,
         settings=settings,
-        judged=judged,
         total=words.iterations,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from gamps.errors import SettingError
 from gamps.importance import Ratios
@@ -30,6 +30,43 @@ class LinearQ(eqx.Module):
     def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
         """At one pair."""
         return self.features(observation, action) @ self.weights
+
+
+def sweep(
+    features: Float[Array, "n F"],
+    rewards: Float[Array, "n"],
+    following: Float[Array, "n F"],
+    mask: Bool[Array, "n"],
+    discount: Any,
+    *,
+    sweeps: int,
+    ridge: Any,
+) -> Float[Array, "sweeps F"]:
+    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before.
+
+    Args:
+      features: φ(s, a) of a transition.
+      rewards: its reward.
+      following: what φ(s', a') is expected to be; zero where the episode ends.
+      mask: rows that count.
+      discount: γ.
+      sweeps: how many steps ahead the last looks.
+      ridge: of the regression, relative to its diagonal.
+    """
+    used = jnp.where(mask[:, None], features, 0.0).T
+    # What padding imagines may be infinite, and nothing times that is not nothing.
+    rewards = jnp.where(mask, rewards, 0.0)
+    following = jnp.where(mask[:, None], following, 0.0)
+    right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
+    solved = regress(used @ features, right, ridge=ridge)
+    gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
+
+    def one(weights: Array, _: None) -> tuple[Array, Array]:
+        weights = gained + onward @ weights
+        return weights, weights
+
+    found: Array = jax.lax.scan(one, jnp.zeros_like(gained), None, length=sweeps)[1]
+    return found
 
 
 class FittedQ(eqx.Module):
@@ -84,17 +121,10 @@ class FittedQ(eqx.Module):
             states, actions, jax.random.normal(key, size, dtype)
         )
         features = jax.vmap(self.features)(states, actions)
-        used = jnp.where(mask[:, None], features, 0.0).T
-        # What padding imagines may be infinite, and nothing times that is not nothing.
-        rewards = jnp.where(mask, rewards, 0.0)
-        following = jnp.where(mask[:, None], following, 0.0)
-        right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
-        solved = regress(used @ features, right, ridge=self.ridge)
-        reward_weights, onward = solved[:, 0], jnp.asarray(task.discount, dtype) * solved[:, 1:]
-        weights = jax.lax.fori_loop(
-            0, self.sweeps, lambda _, w: reward_weights + onward @ w, jnp.zeros_like(reward_weights)
+        weights = sweep(
+            features, rewards, following, mask, task.discount, sweeps=self.sweeps, ridge=self.ridge
         )
-        return LinearQ(weights, self.features)
+        return LinearQ(weights[-1], self.features)
 
     def __call__(
         self,

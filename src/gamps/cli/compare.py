@@ -1,0 +1,159 @@
+"""`gamps compare`: several runs beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import tyro
+
+from gamps import evaluation, report
+from gamps.cli.evaluate import ESTIMATOR, INTERVAL, cases_of
+from gamps.errors import SettingError
+from gamps.evaluation import verdict as verdicts
+from gamps.training.finished import Finished, opened
+
+LEAST = 3  # runs that an interval over runs needs
+
+
+class Judged(NamedTuple):
+    """One run, on its held-out episodes."""
+
+    made: Finished
+    terms: evaluation.Terms
+    found: evaluation.Verdict
+
+
+def compare(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN …]")],
+    /,
+    *,
+    out: Path = Path("runs/compare"),
+    confidence: float = 0.95,
+    estimator: str = ESTIMATOR,
+    interval: str = INTERVAL,
+    overwrite: bool = False,
+) -> None:
+    """Put several runs beside each other: which settings differ, and what that is worth.
+
+    Every run is judged on the episodes that it has not seen, as gamps evaluate does. Two runs with
+    the same log, held-out share and seed are judged on the same episodes, and compared on them pair
+    by pair. Runs that differ in nothing but log and seed are a group: of three or more the
+    interquartile mean is shown, with a bootstrap that resamples runs within each log.
+
+    Example: gamps compare runs/tanks runs/tanks-pgt
+
+    Args:
+      runs: folders that gamps train wrote.
+      out: folder for compare.json and compare.png.
+      confidence: of each bound.
+      estimator: as in gamps evaluate.
+      interval: as in gamps evaluate.
+      overwrite: replace an earlier comparison in the same folder.
+    """
+    if len(set(runs)) < 2:
+        raise SettingError("runs", f"{len(set(runs))}", "Name at least two different ones")
+    out = report.folder(out, "compare", overwrite=overwrite)
+    judged: dict[str, Judged] = {}
+    with report.bar("compare", len(runs)) as advance:
+        for run in runs:
+            made = opened(run)
+            cases = cases_of(made)
+            every = evaluation.verdicts(
+                made.progress.best, made.held_out, cases, confidence=confidence, interval=interval
+            )
+            name = evaluation.chosen(every, estimator)
+            found, kind = cases[name]
+            judged[str(run)] = Judged(made, evaluation.ESTIMATORS[kind](found), every[name])
+            advance(str(run))
+    differ = _differing([j.made for j in judged.values()])
+    bound = verdicts.INTERVALS[interval]
+    pairs = {}
+    for a, b in combinations(judged, 2):
+        if _same_episodes(judged[a].made, judged[b].made):
+            gain = evaluation.difference(judged[b].terms, judged[a].terms)
+            pairs[a, b] = bound(gain, confidence=confidence)
+    groups = _groups(judged, differ, confidence)
+    bounds = f"{confidence:.0%} bounds"
+    table = report.rich_table(
+        f"{len(judged)} runs by {estimator} on their held-out episodes",
+        ["run", *differ, "verdict", "improvement", bounds, "ESS"],
+    )
+    for name, one in judged.items():
+        found, words = one.found.improvement, asdict(one.made.words)
+        table.add_row(
+            name, *(str(words[field]) for field in differ), one.found.word, f"{found.estimate:.4g}",
+            f"{found.low:.4g} to {found.high:.4g}", f"{one.found.support.ess:.1f}",
+        )  # fmt: skip
+    results = {
+        "runs": {n: {"word": j.found.word, "improvement": j.found.improvement._asdict(),
+                     "ess": j.found.support.ess} for n, j in judged.items()},
+        "pairs": {f"{b} over {a}": found._asdict() for (a, b), found in pairs.items()},
+        "groups": {n: found._asdict() for n, found in groups.items()},
+    }  # fmt: skip
+    settings = {"confidence": confidence, "estimator": estimator, "interval": interval}
+    figure = _figure(judged, pairs, groups)
+    report.save(
+        out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
+    )
+    for (a, b), found in pairs.items():
+        report.console.print(
+            f"{b} over {a}, on the same episodes: {found.estimate:.4g} ({found.low:.4g} to "
+            f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
+    for name, found in groups.items():
+        report.console.print(
+            f"interquartile mean of {name}: {found.estimate:.4g} ({found.low:.4g} to "
+            f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
+
+
+def _differing(made: Sequence[Finished]) -> list[str]:
+    """The settings that are not the same in all."""
+    every = [asdict(run.words) for run in made]
+    return [name for name in every[0] if len({str(words[name]) for words in every}) > 1]
+
+
+def _same_episodes(one: Finished, other: Finished) -> bool:
+    a, b = one.words, other.words
+    return (a.log, a.held_out, a.seed, a.task) == (b.log, b.held_out, b.seed, b.task)
+
+
+def _groups(
+    judged: Mapping[str, Judged], differ: Sequence[str], confidence: float
+) -> dict[str, evaluation.Interval]:
+    """The interquartile mean of the improvement, of runs that differ by log and seed alone."""
+    kinds = [name for name in differ if name not in ("log", "seed")]
+    values: dict[str, dict[str, list[float]]] = {}
+    for run in judged.values():
+        words = asdict(run.made.words)
+        name = ", ".join(f"{k} {words[k]}" for k in kinds) or "all runs"
+        stratum = values.setdefault(name, {}).setdefault(run.made.words.log, [])
+        stratum.append(run.found.improvement.estimate)
+    return {
+        name: evaluation.stratified(strata, confidence=confidence)
+        for name, strata in values.items()
+        if sum(map(len, strata.values())) >= LEAST
+    }
+
+
+def _figure(
+    judged: Mapping[str, Judged], pairs: Mapping[Any, Any], groups: Mapping[str, Any]
+) -> Any:
+    short = {name: f"{i + 1}: {Path(name).name[:20]}" for i, name in enumerate(judged)}
+    rows = [(short[name], run.found.improvement, "#c1121f") for name, run in judged.items()]
+    rows += [(f"{short[b].partition(':')[0]} over {short[a].partition(':')[0]}", found, "#1d6fa5")
+             for (a, b), found in pairs.items()]  # fmt: skip
+    rows += [(f"IQM, {name[:26]}", found, "#2a9d5c") for name, found in groups.items()]
+    figure, axes = report.panels(1, 1, width=7.5, height=0.35 * len(rows) + 1.1)
+    axis = axes[0, 0]
+    for row, (_, gain, colour) in enumerate(rows):
+        axis.plot([gain.low, gain.high], [row, row], color=colour, linewidth=2.5)
+        axis.plot(gain.estimate, row, "o", color=colour)
+    axis.axvline(0.0, color="black", linewidth=0.8)
+    axis.set_yticks(np.arange(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel("improvement over the logging policy, or over the other run")
+    return figure

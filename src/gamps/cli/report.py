@@ -1,0 +1,73 @@
+"""`gamps report`: one page on a run that one can look at, print and send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gamps import evaluation, sealed
+from gamps import report as reports
+from gamps.cli.evaluate import ESTIMATOR, INTERVAL, judged
+from gamps.errors import OutputError
+from gamps.report import page
+from gamps.report.sections import sections
+
+PAGE, PICTURES = "report.html", "report"
+
+
+def report(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    log: str = "",
+    confidence: float = 0.95,
+    estimator: str = ESTIMATOR,
+    interval: str = INTERVAL,
+    overwrite: bool = False,
+) -> None:
+    """Write one page on a run: the verdict, how it learned, what it rests on, what will change.
+
+    RUN/report.html holds everything, pictures included; it asks nothing of the network and can be
+    sent as it is. The pictures are in RUN/report/ as well. First comes the verdict of gamps
+    evaluate, with the same arguments; then learning curves, weights over time and over the state
+    space, diagnostics of the model, where the new policy differs from the old, the health of the
+    log, settings and versions.
+
+    Example: gamps report runs/tanks
+
+    Args:
+      run: the folder that gamps train wrote.
+      log: as in gamps evaluate.
+      confidence: as in gamps evaluate.
+      estimator: as in gamps evaluate.
+      interval: as in gamps evaluate.
+      overwrite: replace an earlier report.
+    """
+    target, folder = run / PAGE, run / PICTURES
+    if target.exists() and not overwrite:
+        raise OutputError(f"{target}: exists already. Add --overwrite to replace it")
+    with reports.bar("report", 3) as advance:
+        made, every = judged(run, log=log, confidence=confidence, interval=interval)
+        advance("verdict")
+        chosen = evaluation.chosen(every, estimator)
+        parts = sections(run, made, every, chosen)
+        advance("pictures")
+        drawn = [p for s in parts for p in s.parts if isinstance(p, page.Picture)]
+        images = {picture.name: page.png(picture.figure) for picture in drawn}
+        words = made.words
+        subtitle = f"{words.log}, recipe {words.recipe}, {made.progress.state.iteration} iterations"
+        text = page.page(f"gamps: {run.name}", subtitle, parts, images)
+        try:
+            folder.mkdir(exist_ok=True)
+            for name, content in images.items():
+                sealed.write_file(folder / f"{name}.png", content)
+            sealed.write_file(target, text.encode())
+        except OSError as error:
+            raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
+        advance("written")
+    say = reports.console.print
+    say(f"{every[chosen].word}: {every[chosen].why}", soft_wrap=True)
+    say(f"written: {target} ({len(text) / 1e6:.1f} MB), {len(images)} pictures in {folder}",
+        soft_wrap=True)  # fmt: skip

@@ -1,0 +1,48 @@
+"""Many runs as one number: the interquartile mean, and an interval that keeps strata apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gamps.errors import SettingError
+from gamps.evaluation.intervals import Interval
+
+RESAMPLES = 5_000
+
+
+def iqm(values: np.ndarray) -> np.ndarray:
+    """Interquartile mean along the last axis: a quarter at each end does not count.
+
+    Of a number of runs that four does not divide, the runs at the borders count in part.
+
+    Example:
+      >>> float(iqm(np.asarray([0.0, 1.0, 2.0, 100.0])))
+      1.5
+      >>> float(iqm(np.asarray([0.0, 3.0, 100.0])))
+      20.0
+    """
+    n = values.shape[-1]
+    # What of each run, in order, lies between a quarter and three quarters of all.
+    ends = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
+    return np.asarray(np.sort(values, axis=-1) @ np.diff(ends) / (n / 2))
+
+
+def stratified(
+    values: Mapping[str, Sequence[float]], *, confidence: float = 0.975, seed: int = 0
+) -> Interval:
+    """The interquartile mean over all runs, resampled within each stratum.
+
+    Args:
+      values: of the runs, by stratum: the log that they were made of.
+      confidence: of each bound.
+      seed: of the resampling.
+    """
+    if not 0.5 < confidence < 1:
+        raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")
+    generator = np.random.default_rng(seed)
+    strata = [np.asarray(each, np.float64) for each in values.values()]
+    drawn = [generator.choice(each, (RESAMPLES, len(each))) for each in strata]
+    low, high = np.quantile(iqm(np.concatenate(drawn, axis=1)), [1 - confidence, confidence])
+    return Interval(float(iqm(np.concatenate(strata))), float(low), float(high), confidence)

@@ -1,0 +1,164 @@
+"""Fitted Q evaluation: the policy's value from the log's own transitions, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from gamps.errors import SettingError
+from gamps.models import RandomFourier
+from gamps.policies import Boltzmann, Policy
+from gamps.trajectories import Trajectories, flat
+from gamps.values.fitted import sweep
+
+SAMPLES = 16  # actions of the policy at each state
+BLOCK = 4096  # states whose actions are drawn at once
+RIDGE = 1e-4  # least that single precision bears with a hundred cosines
+
+
+class Crossed(eqx.Module):
+    """Features of the observation, one set an action: of choices.
+
+    Attributes:
+      base: features of one observation.
+      actions: how many there are.
+    """
+
+    base: Callable[[Any], Float[Array, "F"]]
+    actions: int = eqx.field(static=True)
+
+    def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
+        """`[A F]`."""
+        chosen = jax.nn.one_hot(action, self.actions, dtype=jnp.result_type(float))
+        return jnp.outer(chosen, self.base(observation)).ravel()
+
+
+class Fitted(eqx.Module):
+    """Q̂_h(s, a) = w_hᵀ φ(s, a), with h steps left.
+
+    Attributes:
+      weights: `[T, F]`, the first with one step left.
+      features: φ.
+      policy: whose values they are.
+    """
+
+    weights: Float[Array, "T F"]
+    features: Callable[[Any, Any], Float[Array, "F"]]
+    policy: Policy
+
+    def at(self, key: Key[Array, ""], log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
+        """`[N, T]` Q at the pairs of a log and V at its states."""
+        if log.n_steps > len(self.weights):
+            finding = f"{log.n_steps} steps, fitted to {len(self.weights)}"
+            raise SettingError("log", finding, "Fit to episodes as long as those to be judged")
+        rows, found = _rows(log), np.zeros((2, *log.mask.shape))
+        values = np.stack(_at(key, self, rows, log.n_steps))
+        found[:, np.asarray(log.mask)] = values[:, rows.valid]
+        return found[0], found[1]
+
+
+def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
+    """Random cosines of observation and action; of choices the policy's own features, crossed."""
+    if isinstance(policy, Boltzmann):
+        return Crossed(policy.features, policy.weights.shape[-1])
+    if log.actions.dtype.kind != "f" or log.states.dtype.kind != "f":
+        finding = f"none, for {type(policy).__name__} and {log.actions.dtype}"
+        raise SettingError("features", finding, "Give a function of one observation and one action")
+    return RandomFourier.create(key, log)
+
+
+def fitted_q(
+    key: Key[Array, ""],
+    policy: Policy,
+    log: Trajectories,
+    discount: float,
+    features: Callable[[Any, Any], Float[Array, "F"]] | None = None,
+) -> Fitted:
+    """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as episodes have steps.
+
+    Args:
+      key: of the features, and of the policy's actions.
+      policy: to be evaluated.
+      log: to learn from; for a doubly robust estimate not the one that is judged by.
+      discount: γ.
+      features: φ, of one observation and one action; `features_of` by default.
+    """
+    key_features, key_actions = jax.random.split(key)
+    if features is None:
+        features = features_of(key_features, policy, log)
+    weights = _fit(key_actions, policy, _rows(log), discount, features, log.n_steps)
+    return Fitted(weights, features, policy)
+
+
+class _Rows(NamedTuple):
+    """The steps that were taken, in whole blocks: what is past them repeats the last, not valid."""
+
+    states: Any
+    actions: Any
+    rewards: Any
+    following: Any
+    goes_on: Any
+    steps: Any
+    valid: Any
+
+
+def _rows(log: Trajectories) -> _Rows:
+    mask = np.asarray(log.mask)
+    rows = np.flatnonzero(mask.ravel())
+    count = len(rows)
+    rows = np.pad(rows, (0, -count % BLOCK), mode="edge")
+    last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
+    goes_on = ~(last & np.asarray(log.terminated)[:, None])
+    return _Rows(
+        states=flat(log.states)[rows],
+        actions=flat(log.actions)[rows],
+        rewards=flat(log.rewards)[rows],
+        following=flat(log.next_states)[rows],
+        goes_on=goes_on.ravel()[rows],
+        steps=rows % log.n_steps,
+        valid=np.arange(len(rows)) < count,
+    )
+
+
+def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
+    """The mean of φ(s, a) over actions of the policy, at every state."""
+    shape = (SAMPLES, policy.noise_size)
+
+    def one(given: tuple[Any, Array]) -> Array:
+        state, key = given
+        noise = jax.random.normal(key, shape, jnp.result_type(float))
+        return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
+
+    keys = jax.random.split(key, len(states))
+    found: Array = jax.lax.map(one, (states, keys), batch_size=BLOCK)
+    return found
+
+
+@eqx.filter_jit
+def _fit(
+    key: Array, policy: Policy, rows: _Rows, discount: Any, features: Any, sweeps: int
+) -> Array:
+    following = _expected(key, policy, features, rows.following)
+    return sweep(
+        jax.vmap(features)(rows.states, rows.actions),
+        rows.rewards,
+        jnp.where(rows.goes_on[:, None], following, 0.0),
+        rows.valid,
+        discount,
+        sweeps=sweeps,
+        ridge=RIDGE,
+    )
+
+
+@eqx.filter_jit
+def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, Array]:
+    left = fitted.weights[horizon - 1 - rows.steps]
+    phi = jax.vmap(fitted.features)(rows.states, rows.actions)
+    mean = _expected(key, fitted.policy, fitted.features, rows.states)
+    return jnp.sum(phi * left, axis=1), jnp.sum(mean * left, axis=1)

@@ -1,0 +1,191 @@
+"""Do intervals of off-policy evaluation hold what they promise? Less, as policies move away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gamps import evaluation, report
+from gamps.evaluation import bootstrap, guaranteed, student
+from gamps.evaluation.verdict import GOOD
+from gamps.experiments.cells import fresh_folder, run_cells
+from gamps.experiments.judging import PROBLEMS, part
+
+RESAMPLES = 1_000
+SHARED = 20  # replications that share one fit of Q, each fit to a log of its own
+NAMES = ("per-decision", "self-normalised", "doubly robust", "weighted doubly robust")
+RESAMPLED = ("self-normalised", "doubly robust")
+ADEQUATE = 1 / 3  # share of the episodes that is effective, in truth
+COLOURS = dict(zip(NAMES, ("#8a6d3b", "#2a9d5c", "#c1121f", "#1d6fa5"), strict=True))
+
+
+def coverage(
+    *,
+    replications: int = 2_000,
+    episodes: int = 200,
+    out: Path = Path("runs/coverage"),
+    quick: bool = False,
+    problems: tuple[str, ...] = ("gridworld", "minigolf"),
+    workers: int = 2,
+    overwrite: bool = False,
+) -> None:
+    """Coverage of nominal 95 % intervals, on policies near and far from the logging one.
+
+    Every replication is a new log; the estimate's interval either holds the true value or misses
+    it, and the grade of its support says good or not. The truth is exact on the gridworld, and the
+    mean of 320,000 fresh games on minigolf. Doubly robust estimates take the Q that is fitted to
+    another log. Support is adequate, in truth, if a third of the episodes is effective. An
+    interrupted run goes on where it was.
+
+    Example: gamps reproduce coverage --quick
+
+    Args:
+      replications: logs of each problem and distance.
+      episodes: of a log.
+      out: folder for coverage.json and coverage.png.
+      quick: 100 replications of two distances each.
+      problems: gridworld, minigolf.
+      workers: processes.
+      overwrite: replace an earlier result in the same folder.
+    """
+    replications = min(replications, 100) if quick else replications
+    out = fresh_folder(out, "coverage", overwrite=overwrite)
+    cells = {}
+    for name in problems:
+        distances = PROBLEMS[name]().distances
+        for i in (2, 4) if quick else range(len(distances)):
+            cells[f"{name}-{i}"] = dict(
+                problem=name, distance=distances[i], episodes=episodes, replications=replications
+            )
+    with report.bar("coverage", len(cells)) as advance:
+        found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
+    table = report.rich_table(
+        f"Coverage of 95 % intervals, {replications} logs of {episodes} episodes",
+        ["problem, distance", "effective", "graded good", *NAMES, "guaranteed"],
+        caption="Student's t. Effective: share of the episodes, in truth. Graded good: share of the"
+        " logs. Guaranteed: truncated ratios, empirical Bernstein.",
+    )
+    for name, result in found.items():
+        shown = [f"{1 - result['misses'][f'{e}, student']['all']:.3f}" for e in NAMES]
+        table.add_row(
+            f"{cells[name]['problem']} {result['distance']:g}", f"{result['effective']:.3f}",
+            f"{result['good']:.2f}", *shown, f"{1 - result['misses']['guaranteed']['all']:.3f}",
+        )  # fmt: skip
+    results = {"cells": found, "summary": _summary(found)}
+    settings = dict(replications=replications, episodes=episodes)
+    paper = {"claim": "none: the paper does not evaluate off-policy"}
+    figure = _figure(found)
+    report.save(
+        out, "coverage", settings=settings, results=results, paper=paper, figure=figure, table=table
+    )
+    for name, numbers in results["summary"].items():
+        report.console.print(
+            f"{name}: adequate support {numbers['adequate'][0]:.3f} to {numbers['adequate'][1]:.3f}"
+            f", of its misses elsewhere {numbers['flagged']:.3f} are not graded good",
+            soft_wrap=True,
+        )
+
+
+def cell(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Misses of every estimator and interval, for one policy."""
+    problem = PROBLEMS[arguments["problem"]]()
+    n, distance = arguments["episodes"], arguments["distance"]
+    policy, behaviour = problem.target(distance), problem.behaviour
+    truth, error = problem.value(policy)
+    below: dict[str, list[bool]] = {}
+    above: dict[str, list[bool]] = {}
+    ess, grades, squares = [], [], []
+    for block in range(-(-arguments["replications"] // SHARED)):
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(20_261_115), block), 4)
+        q = evaluation.fitted_q(
+            keys[0], policy, problem.log(behaviour, keys[1], n), problem.discount
+        )
+        logs = problem.log(behaviour, keys[2], SHARED * n)
+        values = q.at(keys[3], logs)
+        every = evaluation.evidence(
+            policy, logs, problem.discount, q_values=values[0], state_values=values[1]
+        )
+        whole = np.take_along_axis(every.rho, every.mask.sum(axis=1)[:, None] - 1, 1)[:, 0]
+        for i in range(SHARED):
+            rows = slice(i * n, (i + 1) * n)
+            one = part(every, rows)
+            rests = evaluation.graded(np.log(whole[rows]))
+            ess.append(rests.ess)
+            grades.append(rests.grade == GOOD)
+            for name, interval in _intervals(one, problem.lowest).items():
+                below.setdefault(name, []).append(interval.high < truth)
+                above.setdefault(name, []).append(interval.low > truth)
+        squares.append(np.mean(whole**2))
+    good = np.asarray(grades)
+    return {
+        "distance": distance,
+        "truth": truth,
+        "truth_error": error,
+        "effective": 1 / float(np.mean(squares)),
+        "ess": np.quantile(ess, [0.05, 0.5, 0.95]).tolist(),
+        "good": float(good.mean()),
+        "misses": {name: _misses(np.asarray(above[name]), np.asarray(below[name]), good)
+                   for name in above},
+    }  # fmt: skip
+
+
+def _intervals(one: evaluation.Evidence, lowest: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"guaranteed": guaranteed(one, lowest=lowest, highest=0.0)}
+    for name in NAMES:
+        terms = evaluation.ESTIMATORS[name](one)
+        found[f"{name}, student"] = student(terms)
+        if name in RESAMPLED:
+            for kind in ("percentile", "BCa"):
+                found[f"{name}, {kind}"] = bootstrap(
+                    terms, corrected=kind == "BCa", resamples=RESAMPLES
+                )
+    return found
+
+
+def _misses(above: np.ndarray, below: np.ndarray, good: np.ndarray) -> dict[str, float | None]:
+    """Shares: of all logs, on either side, of those graded good; and of misses not graded good."""
+    miss = above | below
+    return {
+        "all": float(miss.mean()),
+        "above": float(above.mean()),
+        "below": float(below.mean()),
+        "graded_good": float(miss[good].mean()) if good.any() else None,
+        "flagged": float((~good)[miss].mean()) if miss.any() else None,
+        "count": int(miss.sum()),
+    }
+
+
+def _summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Least and largest coverage where support is adequate; misses that are flagged where not."""
+    result = {}
+    for name in next(iter(found.values()))["misses"]:
+        right = [1 - c["misses"][name]["all"] for c in found.values() if c["effective"] >= ADEQUATE]
+        thin = [c["misses"][name] for c in found.values() if c["effective"] < ADEQUATE]
+        count = sum(m["count"] for m in thin)
+        flagged = sum(m["count"] * (m["flagged"] or 0.0) for m in thin) / max(count, 1)
+        ends = [min(right), max(right)] if right else [float("nan")] * 2
+        result[name] = {"adequate": ends, "flagged": flagged if count else 1.0, "misses": count}
+    return result
+
+
+def _figure(found: dict[str, dict[str, Any]]) -> Any:
+    problems = sorted({name.rpartition("-")[0] for name in found})
+    figure, axes = report.panels(1, len(problems), width=4.4, height=3.4)
+    for axis, problem in zip(axes[0], problems, strict=True):
+        rows = [c for name, c in found.items() if name.startswith(problem)]
+        rows = sorted(rows, key=lambda c: c["effective"])
+        x = [max(c["effective"], 1e-3) for c in rows]
+        for name in NAMES:
+            y = [1 - c["misses"][f"{name}, student"]["all"] for c in rows]
+            axis.plot(x, y, "o-", color=COLOURS[name], label=name, markersize=4)
+        y = [1 - c["misses"]["guaranteed"]["all"] for c in rows]
+        axis.plot(x, y, "o:", color="#5b6875", label="guaranteed", markersize=4)
+        axis.axhspan(0.93, 0.97, color="#5b6875", alpha=0.15, linewidth=0)
+        axis.axvline(ADEQUATE, color="black", linewidth=0.8, linestyle=":")
+        axis.set(xscale="log", xlabel="effective share of the episodes, in truth", title=problem)
+    axes[0, 0].set_ylabel("coverage of 95 % intervals (t)")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return figure

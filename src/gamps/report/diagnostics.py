@@ -1,0 +1,154 @@
+"""What the pictures of a run are drawn from: numbers on the host."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps import importance
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories, flat
+from gamps.weights import GradientAware
+
+SAMPLES = 64  # imagined next observations of a transition
+TRANSITIONS = 2_000  # that are looked at
+LANES = 20  # imagined episodes beside a logged one
+
+
+class Weighing(NamedTuple):
+    """Who carries the estimate and the fit.
+
+    Attributes:
+      ess: `[T]`, effective number of episodes that reach a step.
+      episodes: `[T]`, how many do.
+      omega: `[N, T]`, gradient-aware weights, summing to one.
+      uniform: `[N, T]`, weights of maximum likelihood, summing to one.
+    """
+
+    ess: np.ndarray
+    episodes: np.ndarray
+    omega: np.ndarray
+    uniform: np.ndarray
+
+
+def weighing(policy: Policy, log: Trajectories, discount: Any, *, window: int) -> Weighing:
+    """Ratios over time and both weightings; ω with ratios of the last `window` steps."""
+    log_rho, omega = map(np.asarray, _weigh(policy, log, discount, window))
+    mask = np.asarray(log.mask)
+    log_rho = np.where(mask, log_rho, -np.inf)
+    top = log_rho.max(axis=0)
+    rho = np.exp(log_rho - np.where(np.isfinite(top), top, 0.0))
+    squares = (rho**2).sum(axis=0)
+    ess = np.divide(rho.sum(axis=0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
+    total = max(omega.sum(), 1e-300)
+    return Weighing(ess, mask.sum(axis=0), omega / total, mask / mask.sum())
+
+
+@eqx.filter_jit
+def _weigh(policy: Policy, log: Trajectories, discount: Any, window: int) -> tuple[Array, Array]:
+    log_rho = importance.log_rho(policy, log)
+    kept = importance.Window(window)(log_rho)
+    ratios = importance.Ratios.of(kept, log.mask, discount)
+    return log_rho, GradientAware()(policy, log, ratios)
+
+
+class Predictions(NamedTuple):
+    """One step of the model from logged pairs.
+
+    Attributes:
+      logged: `[n, D]`, how the observation changed.
+      predicted: `[n, D]`, how the model expects it to.
+      rank: `[n, D]`, share of imagined changes below the logged one: uniform if calibrated.
+    """
+
+    logged: np.ndarray
+    predicted: np.ndarray
+    rank: np.ndarray
+
+
+def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictions:
+    """At logged transitions, at most `TRANSITIONS` of them."""
+    rows = np.flatnonzero(np.asarray(log.mask).ravel())
+    if len(rows) > TRANSITIONS:
+        rows = np.random.default_rng(0).choice(rows, TRANSITIONS, replace=False)
+    drawn = np.asarray(_drawn(key, model, flat(log.states)[rows], flat(log.actions)[rows]))
+    states, following = (np.asarray(flat(x))[rows] for x in (log.states, log.next_states))
+    below = (drawn < following[:, None]).mean(axis=1)
+    equal = (drawn == following[:, None]).mean(axis=1)
+    spread = np.random.default_rng(1).random(below.shape)  # a tie is any of its ranks
+    spread = np.where(equal > 0, equal * spread, spread / (SAMPLES + 1))
+    rank = below * SAMPLES / (SAMPLES + 1) + spread
+    return Predictions(following - states, drawn.mean(axis=1) - states, np.clip(rank, 0, 1))
+
+
+@eqx.filter_jit
+def _drawn(key: Array, model: Any, states: Any, actions: Any) -> Array:
+    noise = jax.random.normal(key, (len(states), SAMPLES, model.noise_size), states.dtype)
+    one = jax.vmap(model.step, in_axes=(None, None, 0))
+    return jax.vmap(one)(states, actions, noise)
+
+
+def open_loop(
+    key: Key[Array, ""], model: Any, task: Task, log: Trajectories
+) -> tuple[np.ndarray, np.ndarray]:
+    """The logged actions, from the logged starts, in the model alone.
+
+    Returns:
+      `[LANES, N, T, D]` imagined observations, and `[LANES, N, T]` whether the imagined episode
+      went on until then.
+    """
+    found, going = _open_loop(key, model, task, log)
+    return np.asarray(found), np.asarray(going)
+
+
+@eqx.filter_jit
+def _open_loop(key: Array, model: Any, task: Task, log: Trajectories) -> tuple[Array, Array]:
+    size = (LANES, *log.mask.shape, model.noise_size)
+    noise = jax.random.normal(key, size, log.states.dtype)
+
+    def episode(start: Array, actions: Array, noise: Array) -> tuple[Array, Array]:
+        def step(carry: tuple[Array, Array], given: tuple[Array, Array]) -> Any:
+            state, going = carry
+            action, drawn = given
+            following = model.step(state, action, drawn)
+            ends = task.terminal(state, action, following)
+            return (following, going & ~ends), (following, going)
+
+        begun = (start, jnp.asarray(True))
+        found: tuple[Array, Array] = jax.lax.scan(step, begun, (actions, noise))[1]
+        return found
+
+    lanes = jax.vmap(episode, in_axes=(None, None, 0))
+    each = jax.vmap(lanes, in_axes=(0, 0, 1), out_axes=1)
+    found: tuple[Array, Array] = each(log.states[:, 0], log.actions, noise)
+    return found
+
+
+def mean_actions(policy: Policy, log: Trajectories) -> np.ndarray:
+    """`[n, A]` what it does without noise, at every logged state."""
+    rows = np.asarray(log.mask).ravel()
+    found = np.asarray(_modes(policy, flat(log.states)))[rows]
+    return found.reshape(len(found), -1)
+
+
+@eqx.filter_jit
+def _modes(policy: Policy, states: Any) -> Array:
+    return jax.vmap(policy.mode)(states)
+
+
+def probabilities(policy: Policy, log: Trajectories, actions: int) -> np.ndarray:
+    """`[n, A]` of every choice, at every logged state."""
+    rows = np.asarray(log.mask).ravel()
+    return np.exp(np.asarray(_of_choices(policy, flat(log.states), actions)))[rows]
+
+
+@eqx.filter_jit
+def _of_choices(policy: Policy, states: Any, actions: int) -> Array:
+    one = jax.vmap(policy.log_prob, in_axes=(None, 0))
+    return jax.vmap(lambda s: one(s, jnp.arange(actions)))(states)

@@ -1,0 +1,49 @@
+"""Axes, and what is drawn on them again and again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+COLOURS = {"gamps": "#c1121f", "ml": "#1d6fa5", "pgt": "#2a9d5c", "reinforce": "#8a6d3b"}
+LABELS = {"gamps": "GAMPS", "ml": "ML", "pgt": "PGT", "reinforce": "REINFORCE"}
+
+
+def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Any, Any]:
+    """A figure of `rows` × `columns` axes, always as a 2-D array."""
+    from matplotlib.figure import Figure  # a second that commands without a picture do not need
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.ravel():
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def curve(axis: Any, values: np.ndarray, *, label: str, colour: str) -> None:
+    """Mean ± standard deviation over seeds of `[iterations, seeds]`."""
+    mean, std = values.mean(axis=1), values.std(axis=1)
+    steps = np.arange(len(mean))
+    axis.plot(steps, mean, label=label, color=colour, linewidth=1.6)
+    axis.fill_between(steps, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+
+
+def on_grid(axis: Any, values: np.ndarray, *, title: str, lower: np.ndarray) -> Any:
+    """One number a cell, drawn on the square grid, with the border between the areas."""
+    size = math.isqrt(len(values))
+    grid = values.reshape(size, size)
+    image = axis.imshow(grid, cmap="magma_r", vmin=0)
+    for (row, column), value in np.ndenumerate(grid):
+        shade = "white" if value > 0.6 * max(grid.max(), 1e-12) else "black"
+        axis.text(column, row, f"{value:.2f}", ha="center", va="center", color=shade, fontsize=7)
+    inside = lower.reshape(size, size)
+    for row, column in np.argwhere(inside[:-1] != inside[1:]):
+        axis.plot([column - 0.5, column + 0.5], [row + 0.5] * 2, color="#1d6fa5", linewidth=3)
+    for row, column in np.argwhere(inside[:, :-1] != inside[:, 1:]):
+        axis.plot([column + 0.5] * 2, [row - 0.5, row + 0.5], color="#1d6fa5", linewidth=3)
+    axis.set_title(title, fontsize=9)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    return image

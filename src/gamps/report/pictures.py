@@ -1,0 +1,197 @@
+"""The pictures of a run's report, each from plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gamps.report.diagnostics import Predictions, Weighing
+from gamps.report.figures import COLOURS, panels
+
+NEW, OLD, GREY = COLOURS["gamps"], COLOURS["ml"], "#5b6875"
+MOST = 4  # dimensions that are drawn
+
+
+def estimates(every: Mapping[str, Any], chosen: str) -> Any:
+    """The improvement by every estimator, with its bounds."""
+    figure, axes = panels(1, 1, width=7.0, height=0.45 * len(every) + 1.0)
+    axis = axes[0, 0]
+    for row, (name, found) in enumerate(every.items()):
+        gain, colour = found.improvement, NEW if name == chosen else GREY
+        axis.plot([gain.low, gain.high], [row, row], color=colour, linewidth=2.5)
+        axis.plot(gain.estimate, row, "o", color=colour)
+    axis.axvline(0.0, color="black", linewidth=0.8)
+    axis.set_yticks(range(len(every)), list(every))
+    axis.get_yticklabels()[list(every).index(chosen)].set_fontweight("bold")
+    axis.invert_yaxis()
+    axis.set_xlabel("improvement over the logging policy, return of an episode")
+    return figure
+
+
+def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
+    """What training reported, iteration by iteration."""
+    titles = {
+        "estimate": "return, as estimated",
+        "ess": "effective trajectories",
+        "gradient_norm": "norm of the gradient",
+        "model_loss": "loss of the model",
+    }
+    titles = {name: title for name, title in titles.items() if name in lines[-1]}
+    figure, axes = panels(1, len(titles), width=2.9)
+    steps = [line["iteration"] for line in lines]
+
+    def column(name: str) -> np.ndarray:
+        values = [line.get(name) for line in lines]
+        return np.asarray([np.nan if v is None else v for v in values], float)
+
+    for axis, (name, title) in zip(axes[0], titles.items(), strict=True):
+        axis.plot(steps, column(name), color=NEW)
+        if name == "estimate":
+            axis.fill_between(steps, column("lower"), column(name), color=NEW, alpha=0.2)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("iteration")
+    return figure
+
+
+def over_time(found: Weighing) -> Any:
+    """Effective episodes a step, and where in an episode the fit looks."""
+    figure, axes = panels(1, 2, width=4.2, height=2.8)
+    steps = np.arange(len(found.ess))
+    axes[0, 0].plot(steps, found.episodes, color=GREY, label="episodes that go on")
+    axes[0, 0].plot(steps, np.maximum(found.ess, 1e-3), color=NEW, label="effective, new policy")
+    axes[0, 0].set(xlabel="step", ylabel="episodes", yscale="log")
+    axes[0, 0].set_ylim(bottom=0.7)
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    for weights, label, colour in (
+        (found.uniform, "ML", OLD),
+        (found.omega, "gradient-aware", NEW),
+    ):
+        axes[0, 1].plot(steps, weights.sum(axis=0), color=colour, label=label)
+    axes[0, 1].set(xlabel="step", ylabel="share of the fit's weight")
+    axes[0, 1].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def over_states(states: np.ndarray, found: Weighing, mask: np.ndarray) -> Any:
+    """Where in the state space the fit looks: maximum likelihood beside gradient-aware."""
+    seen, shares = states[mask], (found.uniform[mask], found.omega[mask])
+    titles = ("ML: every transition alike", "gradient-aware ω")
+    if seen.ndim == 1 or seen.shape[1] == 1 or seen.dtype.kind == "i":
+        return _along_one(seen.reshape(len(seen), -1)[:, 0], shares)
+    x, y = _most_different(seen, shares[1])
+    edges = [_edges(seen[:, j]) for j in (x, y)]
+    grids = [np.histogram2d(seen[:, x], seen[:, y], edges, weights=w)[0] for w in shares]
+    figure, axes = panels(1, 2, width=4.2, height=3.3)
+    top = max(np.quantile(grid[grid > 0], 0.98) if (grid > 0).any() else 1.0 for grid in grids)
+    for axis, grid, title in zip(axes[0], grids, titles, strict=True):
+        shown = np.ma.masked_where(grids[0].T == 0, grid.T)
+        image = axis.pcolormesh(*edges, shown, cmap="magma_r", vmin=0, vmax=top, rasterized=True)
+        axis.set_title(title, fontsize=9)
+        axis.set(xlabel=f"observation[{x}]", ylabel=f"observation[{y}]")
+    figure.colorbar(image, ax=axes[0].tolist(), label="share of the weight", shrink=0.9)
+    return figure
+
+
+def _edges(values: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(values, 0.001), np.quantile(values, 0.999)
+    return np.linspace(float(low), float(high), 31)
+
+
+def _along_one(values: np.ndarray, shares: tuple[np.ndarray, np.ndarray]) -> Any:
+    figure, axes = panels(1, 1, width=7.0, height=2.8)
+    whole = values.dtype.kind == "i"
+    edges = np.arange(values.min(), values.max() + 2) - 0.5 if whole else 40
+    drawn = zip(shares, ("ML", "gradient-aware ω"), (OLD, NEW), strict=True)
+    for weights, label, colour in drawn:
+        look: dict[str, Any] = {"histtype": "step", "linewidth": 1.8}
+        axes[0, 0].hist(values, edges, weights=weights, color=colour, label=label, **look)
+    axes[0, 0].set(xlabel="observation[0]", ylabel="share of the fit's weight")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _most_different(states: np.ndarray, omega: np.ndarray) -> tuple[int, int]:
+    """The two dimensions in which gradient-aware weights move the mean most."""
+    moved = np.abs(omega @ states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-12)
+    first, second = np.sort(np.argsort(-moved)[:2])
+    return int(first), int(second)
+
+
+def predicted(found: Predictions) -> Any:
+    """Predicted against logged changes, and how often the logged one lies where it should."""
+    shown = _largest(found.logged)
+    flat = len(shown) == 1
+    figure, axes = panels(*((1, 2) if flat else (2, len(shown))), width=2.9, height=2.6)
+    axes = axes.T if flat else axes
+    for column, j in enumerate(shown):
+        logged, guess = found.logged[:, j], found.predicted[:, j]
+        axis = axes[0, column]
+        axis.scatter(guess, logged, s=4, alpha=0.3, color=NEW, linewidth=0, rasterized=True)
+        ends = np.quantile(np.concatenate([logged, guess]), [0.0, 1.0])
+        axis.plot(ends, ends, color="black", linewidth=0.8)
+        r2 = 1 - np.mean((logged - guess) ** 2) / max(logged.var(), 1e-300)
+        axis.set_title(f"change of observation[{j}]\nR² {r2:.3f}", fontsize=9)
+        axis.set(xlabel="predicted", ylabel="logged" if column == 0 else "")
+        rank = axes[1, column]
+        rank.hist(found.rank[:, j], 20, range=(0, 1), density=True, color=OLD, alpha=0.7)
+        rank.axhline(1.0, color="black", linewidth=0.8)
+        rank.set(xlabel="rank of the logged one", ylabel="density" if column == 0 else "")
+    return figure
+
+
+def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: np.ndarray) -> Any:
+    """Open loop: imagined and logged observations over time, 5 to 95 %."""
+    shown = _largest(log_next[mask])
+    figure, axes = panels(1, len(shown), width=2.9, height=2.7)
+    steps = np.flatnonzero(mask.sum(axis=0) >= 3)
+    for axis, j in zip(axes[0], shown, strict=True):
+        for values, kept, colour, label in (
+            (log_next[None, ..., j], mask[None], OLD, "logged"),
+            (imagined[..., j], going & mask, NEW, "imagined"),
+        ):
+            cut = [np.nanquantile(values[:, :, t][kept[:, :, t]], [0.05, 0.5, 0.95]) for t in steps]
+            low, middle, high = np.asarray(cut).T
+            axis.fill_between(steps + 1, low, high, color=colour, alpha=0.2, linewidth=0)
+            axis.plot(steps + 1, middle, color=colour, label=label)
+        axis.set_title(f"observation[{j}]", fontsize=9)
+        axis.set_xlabel("step")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _largest(changes: np.ndarray) -> list[int]:
+    """The dimensions that change most, relative to their middle half."""
+    spread = changes.std(axis=0)
+    return sorted(int(j) for j in np.argsort(-spread)[:MOST])
+
+
+def actions_along(states: np.ndarray, old: np.ndarray, new: np.ndarray) -> Any:
+    """What both policies do without noise, along the dimensions that it depends on most."""
+    moved = np.argsort(-np.abs(new - old).mean(axis=0))[: MOST - 1]
+    scaled = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-12)
+    matter = np.abs(scaled.T @ (new - new.mean(axis=0))).sum(axis=1)
+    along = sorted(int(j) for j in np.argsort(-matter)[:MOST])
+    figure, axes = panels(len(moved), len(along), width=2.9 if len(along) > 1 else 6.5, height=2.6)
+    some = np.random.default_rng(0).permutation(len(states))[:1_500]
+    for row, a in enumerate(sorted(int(a) for a in moved)):
+        for column, j in enumerate(along):
+            axis = axes[row, column]
+            for values, colour, label in ((old, OLD, "old"), (new, NEW, "new")):
+                axis.scatter(states[some, j], values[some, a], s=4, alpha=0.5, color=colour,
+                             label=label, linewidth=0, rasterized=True)  # fmt: skip
+            axis.set(xlabel=f"observation[{j}]", ylabel=f"action[{a}]" if column == 0 else "")
+    axes[0, 0].legend(frameon=False, fontsize=8, markerscale=3)
+    return figure
+
+
+def choices(old: np.ndarray, new: np.ndarray) -> Any:
+    """How often each choice is taken at the logged states."""
+    figure, axes = panels(1, 1, width=6.5, height=2.6)
+    places = np.arange(old.shape[1])
+    for shift, values, colour, label in ((-0.2, old, OLD, "old"), (0.2, new, NEW, "new")):
+        axes[0, 0].bar(places + shift, values.mean(axis=0), 0.4, color=colour, label=label)
+    axes[0, 0].set(xlabel="action", ylabel="mean probability", xticks=places)
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,209 @@
+"""What the report of a run says, section by section: the verdict first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gamps import inspection
+from gamps.evaluation import UNFIT, Verdict
+from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE
+from gamps.learning import Settings
+from gamps.policies import Boltzmann
+from gamps.report import diagnostics, pictures
+from gamps.report.page import Banner, Picture, Section, Table
+from gamps.training import folder
+from gamps.training.finished import Finished
+from gamps.training.setup import policy_of
+
+LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
+
+
+def sections(run: Path, made: Finished, every: Mapping[str, Verdict], chosen: str) -> list[Section]:
+    """All of them.
+
+    Args:
+      run: the folder.
+      made: what is in it.
+      every: the verdict by each estimator.
+      chosen: the one that counts.
+    """
+    key = jax.random.key(made.words.seed)
+    return [
+        _verdict(made, every, chosen),
+        _learning(run),
+        _support(made),
+        _model(key, made),
+        _difference(made),
+        _health(made),
+        _settings(run),
+    ]
+
+
+def _verdict(made: Finished, every: Mapping[str, Verdict], chosen: str) -> Section:
+    found = every[chosen]
+    text = f"{found.why[:1].upper()}{found.why[1:]}."
+    if found.further:
+        text += f" About {found.further} more episodes would be needed, if the estimate is right."
+    rows = []
+    for name, other in every.items():
+        value, gain = other.value, other.improvement
+        rows.append([
+            f"{name} (the verdict's)" if name == chosen else name,
+            f"{value.estimate:.4g}", f"{value.low:.4g} to {value.high:.4g}",
+            f"{gain.estimate:.4g}", f"{gain.low:.4g} to {gain.high:.4g}",
+        ])  # fmt: skip
+    bounds = f"{found.improvement.confidence:.0%} bounds"
+    support = found.support
+    caption = (
+        f"Improvement by every estimator, with one-sided {bounds}. Those of "
+        f"{' and '.join(UNFIT)} leave their own error out."
+    )
+    notes = [
+        f"The new policy, with the noise it acts with, against the logging policy, on "
+        f"{made.held_out.n_trajectories} episodes that training never saw. Support: "
+        f"{support.ess:.1f} effective episodes, Pareto-k {support.pareto_k:.2f}: {support.grade}."
+    ]
+    if made.data.densities == "estimated":
+        notes.append(
+            "The densities of the log are estimated: every ratio is as good as that fit, and its "
+            "error is in no bound."
+        )
+    return Section(
+        "May it be deployed?",
+        [
+            Banner(LOOKS[found.word], found.word, text),
+            *notes,
+            Picture("improvement", pictures.estimates(every, chosen), caption),
+            Table(["estimator", "value", bounds, "improvement", bounds], rows),
+        ],
+    )
+
+
+def _learning(run: Path) -> Section:
+    lines = folder.metrics(run)
+    if not lines:
+        return Section("How it learned", ["No iteration was finished."])
+    caption = (
+        "Return as training estimated it, with its lower estimate; effective number of "
+        "trajectories by ratios of whole episodes; norm of the gradient; loss of the model."
+    )
+    return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
+
+
+def _support(made: Finished) -> Section:
+    log, policy = made.learned, made.progress.best
+    whole = made.words.recipe != "default"
+    window = log.n_steps if whole else Settings().window
+    found = diagnostics.weighing(policy, log, made.task.discount, window=window)
+    mask = np.asarray(log.mask)
+    said = "all steps before" if whole else f"the last {window} steps, as the default takes them"
+    return Section(
+        "Which part of the log speaks of the new policy",
+        [
+            Picture(
+                "over-time",
+                pictures.over_time(found),
+                "Left: how many logged episodes effectively speak of the new policy after so many "
+                f"steps. Right: where in an episode the fit looks; ω has ratios of {said}.",
+            ),
+            Picture(
+                "over-states",
+                pictures.over_states(np.asarray(log.states), found, mask),
+                "Share of the fit's weight over the state space, maximum likelihood beside "
+                "gradient-aware.",
+            ),
+        ],
+    )
+
+
+def _model(key: Any, made: Finished) -> Section:
+    title, model, log = "What the model is worth", made.progress.state.model, made.held_out
+    if model is None:
+        return Section(title, [f"Recipe {made.words.recipe} has no model."])
+    key_one, key_loop = jax.random.split(key)
+    one = diagnostics.predictions(key_one, model, log)
+    loop = diagnostics.open_loop(key_loop, model, made.task, log)
+    plain = made.progress.plain
+    parts: list[Any] = []
+    if "choice" in plain:
+        name, exponent = plain["choice"]
+        parts.append(
+            f"Chosen by held-out evidence: {name}, ω^β with β = {exponent:g}. All of this is on "
+            "episodes that training never saw."
+        )
+    return Section(
+        title,
+        [
+            *parts,
+            Picture(
+                "model-steps",
+                pictures.predicted(one),
+                "One step ahead. Above: predicted against logged change. Below: where the logged "
+                "change lies among imagined ones; flat is calibrated, a hump is too wide, a bowl "
+                "too narrow.",
+            ),
+            Picture(
+                "model-bands",
+                pictures.bands(*loop, np.asarray(log.next_states), np.asarray(log.mask)),
+                "Open loop: the logged actions from the logged starts, in the model alone. Median "
+                "and 5 to 95 % over episodes that go on.",
+            ),
+        ],
+    )
+
+
+def _difference(made: Finished) -> Section:
+    title, new, log = "Where the new policy differs", made.progress.best, made.learned
+    data = made.data._replace(trajectories=log)
+    old = made.data.behaviour or policy_of(made.words.policy, data, made.words.seed)
+    said = "the logging policy" if made.data.behaviour else "the policy that training started from"
+    if isinstance(new, Boltzmann):
+        count = new.weights.shape[-1]
+        before, after = (diagnostics.probabilities(p, log, count) for p in (old, new))
+        other = np.mean(before.argmax(axis=1) != after.argmax(axis=1))
+        text = f"At {other:.0%} of the logged states the most likely choice is another one."
+        figure, caption = pictures.choices(before, after), "Mean probability of every choice."
+        return Section(title, [text, Picture("actions", figure, caption)])
+    before, after = (diagnostics.mean_actions(p, log) for p in (old, new))
+    mask = np.asarray(log.mask)
+    noise = np.asarray(log.actions)[mask].reshape(before.shape) - before
+    units = np.maximum(noise.std(axis=0), 1e-12)
+    rows = [
+        [f"action[{a}]", f"{np.abs(after - before)[:, a].mean():.4g}",
+         f"{np.abs(after - before)[:, a].mean() / units[a]:.3g}",
+         f"{np.abs(after - before)[:, a].max() / units[a]:.3g}"]
+        for a in range(before.shape[1])
+    ]  # fmt: skip
+    states = np.asarray(log.states)[mask].reshape(len(before), -1)
+    caption = f"Actions without noise at the logged states: {said} and the new one."
+    return Section(
+        title,
+        [
+            Table(["", "mean change", "in deviations of the log's noise", "at most"], rows),
+            Picture("actions", pictures.actions_along(states, before, after), caption),
+        ],
+    )
+
+
+def _health(made: Finished) -> Section:
+    found = inspection.inspect(
+        made.data.trajectories,
+        made.task,
+        made.data.behaviour,
+        densities=made.data.densities,
+        discount=made.data.discount,
+    )
+    rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.mend] for f in found]
+    header = ["", "looked at", "found", "mend"]
+    return Section("Health of the log", [Table(header, rows, [f.grade for f in found])])
+
+
+def _settings(run: Path) -> Section:
+    header = folder.header(run)
+    rows = [[k, str(v)] for part in ("settings", "versions") for k, v in header[part].items()]
+    return Section("Settings and versions", [Table(["", ""], rows)])

@@ -1,0 +1,47 @@
+"""A run that was made: its words, its log in two parts, and the progress that was kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from gamps import datasets
+from gamps.learning import Progress
+from gamps.tasks import Task
+from gamps.training.loop import taken_up
+from gamps.training.setup import build, split, task_of
+from gamps.training.words import Words, words_in
+from gamps.trajectories import Trajectories
+
+
+class Finished(NamedTuple):
+    """What there is to look at.
+
+    Attributes:
+      words: that it was started with.
+      data: the log with what is known of it.
+      task: the known part of the problem.
+      learned: episodes that training may have seen.
+      held_out: episodes that it has not.
+      progress: policy, model and decisions of the last checkpoint.
+    """
+
+    words: Words
+    data: datasets.Dataset
+    task: Task
+    learned: Trajectories
+    held_out: Trajectories
+    progress: Progress
+
+
+def opened(run: Path) -> Finished:
+    """Read a run folder and the log that it was made of.
+
+    Raises:
+      RunError: if there is no run, or its log has changed since.
+    """
+    words = words_in(run)
+    data = datasets.load(words.log)
+    progress, _, _ = taken_up(build(words, data), run)
+    parts = split(data.trajectories, words.held_out, words.seed)
+    return Finished(words, data, task_of(words.task), *parts, progress)

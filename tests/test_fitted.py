@@ -1,0 +1,176 @@
+"""Fitted Q evaluation, bounds that always hold, and many runs as one number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gamps import evaluation, importance
+from gamps.errors import SettingError
+from gamps.evaluation.comparison import iqm, stratified
+from gamps.experiments.judging import gridworld, minigolf
+from gamps.models import LinearGaussian as LinearModel
+from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.trajectories import Episode, from_episodes
+
+KEY = jax.random.key(0)
+
+
+def walk(actions, steps, ends):
+    """Three places in a row; right is one on, left stays; a step costs its place."""
+    here, seen, gained = 0, [0], []
+    for action in actions[:steps]:
+        gained.append(-1.0 - here)
+        here = min(here + action, 2)
+        seen.append(here)
+    density = np.full(len(gained), np.log(0.5))
+    return Episode(np.asarray(seen), np.asarray(actions[:steps]), gained, density, terminated=ends)
+
+
+ALWAYS = Boltzmann(jnp.zeros((3, 2)), OneHot(3), forced=jnp.asarray([1, 1, 1]))
+
+
+def test_fitted_q_is_exact_where_everything_is_certain():
+    """Every pair is logged and nothing is random: three steps of the policy cost 1 + 2γ + 3γ²."""
+    rng = np.random.default_rng(0)
+    log = from_episodes([walk(rng.integers(0, 2, 3), 3, ends=False) for _ in range(60)])
+    q, v = evaluation.fitted_q(KEY, ALWAYS, log, 0.5).at(KEY, log)
+    assert v[:, 0] == pytest.approx(np.full(60, -(1 + 2 * 0.5 + 3 * 0.25)), abs=1e-3)
+    right = np.asarray(log.actions[:, 0]) == 1
+    assert q[right, 0] == pytest.approx(v[right, 0], abs=1e-6)
+    assert q[~right, 0] == pytest.approx(np.full((~right).sum(), -(1 + 0.5 + 2 * 0.25)), abs=1e-3)
+
+
+def test_an_end_is_worth_nothing_and_a_cut_is_not():
+    """Episodes that are over once they leave the first place, ended there or cut off."""
+    rng = np.random.default_rng(1)
+    actions = [[*rng.integers(0, 2, 2), 1] for _ in range(60)]
+    logs = [from_episodes([walk(a, a.index(1) + 1, ends=ends) for a in actions])
+            for ends in (True, False)]  # fmt: skip
+    ended, cut = (evaluation.fitted_q(KEY, ALWAYS, log, 0.5).at(KEY, log)[1][0, 0] for log in logs)
+    assert ended == pytest.approx(-1.0, abs=1e-3)
+    # Nothing was logged of the second place: its value is nothing too, and no end was assumed.
+    assert cut == pytest.approx(-1.0, abs=1e-3)
+    further = from_episodes([walk([1, 1, 1], n, ends=n == 1) for n in (1, 3, 3)] * 10)
+    mixed = evaluation.fitted_q(KEY, ALWAYS, further, 0.5).at(KEY, further)[1][0, 0]
+    whole = -(1 + 2 * 0.5 + 3 * 0.25)
+    assert mixed == pytest.approx(-1 / 3 + 2 / 3 * whole, abs=2e-3)
+
+
+def test_longer_episodes_than_were_fitted_are_refused():
+    short, long = (from_episodes([walk([1, 1, 1], n, ends=False)] * 30) for n in (2, 3))
+    fitted = evaluation.fitted_q(KEY, ALWAYS, short, 0.5)
+    with pytest.raises(SettingError, match="3 steps, fitted to 2"):
+        fitted.at(KEY, long)
+    odd = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+    with pytest.raises(SettingError, match="features"):
+        evaluation.fitted_q(KEY, odd, short, 0.5)
+
+
+def test_fitted_q_on_minigolf_against_the_true_game():
+    """Ten logs: the mean error within five standard errors and a tenth of the improvement."""
+    problem = minigolf()
+    policy = problem.target(0.3)
+    truth, _ = problem.value(policy)
+    base, _ = problem.value(problem.behaviour)
+    found = []
+    for i in range(10):
+        log = problem.log(problem.behaviour, jax.random.key(i), 400)
+        v = evaluation.fitted_q(KEY, policy, log, problem.discount).at(KEY, log)[1]
+        found.append(v[:, 0].mean())
+    error = np.std(found, ddof=1) / np.sqrt(10)
+    assert abs(np.mean(found) - truth) < 5 * error + 0.1 * abs(truth - base)
+
+
+def test_the_truth_of_the_gridworld_is_that_of_its_episodes():
+    """A z-test of 100,000 games at 1e-6."""
+    problem = gridworld()
+    for distance in (-0.3, 0.3):
+        policy = problem.target(distance)
+        truth, error = problem.value(policy)
+        assert error == 0
+        log = problem.log(policy, jax.random.key(3), 100_000)
+        returns = np.asarray(log.rewards) @ problem.discount ** np.arange(problem.steps)
+        off = abs(returns.mean() - truth) / (returns.std() / np.sqrt(len(returns)))
+        assert off < 4.9
+
+
+def test_guaranteed_bounds_hold_where_nothing_else_does():
+    """The policy that no interval of ratios covers: every log of 100 is covered."""
+    problem = minigolf()
+    policy = problem.target(1.0)
+    truth, _ = problem.value(policy)
+    missed = []
+    for i in range(100):
+        log = problem.log(problem.behaviour, jax.random.key(i), 50)
+        found = evaluation.evidence(policy, log, problem.discount)
+        bounds = evaluation.guaranteed(found, lowest=problem.lowest, highest=0.0)
+        assert problem.lowest <= bounds.low <= truth <= bounds.high <= 0.0
+        ratios = evaluation.student(evaluation.self_normalised(found))
+        missed.append(not ratios.low <= truth <= ratios.high)
+    assert np.mean(missed) > 0.3
+    with pytest.raises(SettingError, match="range of returns"):
+        evaluation.guaranteed(found, lowest=-3.0, highest=0.0)
+
+
+def test_guaranteed_bounds_close_in_on_the_truth():
+    """Without anything cut off they are those of plain averages: narrow, for many episodes."""
+    problem = gridworld()
+    policy = problem.target(0.1)
+    truth, _ = problem.value(policy)
+    log = problem.log(problem.behaviour, KEY, 20_000)
+    found = evaluation.evidence(policy, log, problem.discount)
+    bounds = evaluation.guaranteed(found, lowest=problem.lowest, highest=0.0)
+    assert bounds.low <= truth <= bounds.high
+    assert bounds.high - bounds.low < 8
+
+
+def test_ratios_that_repeat_have_a_tail_index():
+    """Of choices: the spacing of a few values is no tail; a heavy one is still seen."""
+    rng = np.random.default_rng(0)
+
+    def k(weights):
+        return float(importance.pareto_k(jnp.log(jnp.asarray(weights))))
+
+    for base in (1.3, 2.0):
+        light = base ** rng.integers(0, 4, 200) * (1 + 1e-6 * rng.random(200))
+        assert k(light) < 0.5
+    assert k(4.0 ** rng.poisson(1.5, 400)) > 0.7
+    assert k(np.r_[np.ones(197), np.full(3, 1_000.0)]) > 0.7
+
+
+def test_interquartile_means_and_strata():
+    assert iqm(np.asarray([5.0])) == 5.0
+    assert iqm(np.asarray([1.0, 2.0])) == 1.5
+    assert iqm(np.arange(8.0)[None]) == pytest.approx([3.5])
+    apart = stratified({"a": [0.0] * 4, "b": [1.0] * 4})
+    assert apart.low == apart.high == apart.estimate == pytest.approx(0.5)
+    mixed = stratified({"all": [0.0] * 4 + [1.0] * 4})
+    assert mixed.low < 0.2
+    assert mixed.high > 0.8
+    with pytest.raises(SettingError, match="confidence"):
+        stratified({"a": [0.0]}, confidence=0.3)
+
+
+def test_a_bootstrap_of_one_column_is_that_of_all():
+    """A plain mean is collapsed before it is resampled: the same counts, the same bounds."""
+    rng = np.random.default_rng(2)
+    numbers = rng.normal(size=(40, 5))
+    plain = evaluation.Terms.of(numbers)
+    nearly = evaluation.Terms.of(numbers, 1 + 1e-15)
+    for corrected in (True, False):
+        a, b = (evaluation.bootstrap(t, corrected=corrected) for t in (plain, nearly))
+        assert a.low == pytest.approx(b.low)
+        assert a.high == pytest.approx(b.high)
+
+
+def test_doubly_robust_estimates_by_the_model_and_without_one():
+    problem = minigolf()
+    policy = problem.target(0.15)
+    logs = [problem.log(problem.behaviour, jax.random.key(i), 40) for i in (0, 1)]
+    zeros = jnp.zeros((2, 1))
+    model = LinearModel(zeros, zeros, problem.env.model_features, rectified=True)
+    names = {m is None: set(evaluation.cases(KEY, policy, *logs, problem.env.task(), m))
+             for m in (None, model)}  # fmt: skip
+    extra = {"direct", "doubly robust, model's Q", "weighted doubly robust, model's Q"}
+    assert names[False] - names[True] == extra
