@@ -312,6 +312,54 @@ def awareness() -> str:
     return table(["trajectories", "model", "distance", *names], rows)
 
 
+def coverage() -> str:
+    """Coverage of the four estimators with Student's t, and of the bounds that always hold."""
+    names = ("per-decision", "self-normalised", "doubly robust", "weighted doubly robust")
+    rows = []
+    for name, cell in load("coverage")["results"]["cells"].items():
+        misses = cell["misses"]
+        shown = [f"{1 - misses[f'{n}, student']['all']:.3f}" for n in names]
+        problem = f"{name.rpartition('-')[0]} {cell['distance']:g}"
+        effective, good = f"{cell['effective']:.3f}", f"{cell['good']:.2f}"
+        rows.append([problem, effective, good, *shown, f"{1 - misses['guaranteed']['all']:.3f}"])
+    return table(["problem, distance", "effective", "graded good", *names, "guaranteed"], rows)
+
+
+def intervals() -> str:
+    """Every interval: where support is adequate, and what of its misses elsewhere is flagged."""
+    rows = []
+    for name, numbers in load("coverage")["results"]["summary"].items():
+        low, high = numbers["adequate"]
+        flagged = f"{numbers['flagged']:.3f} of {numbers['misses']}"
+        rows.append([name, f"{low:.3f} to {high:.3f}", flagged])
+    return table(["estimate, interval", "coverage, adequate", "misses elsewhere flagged"], rows)
+
+
+def safety() -> str:
+    """Verdicts by problem and size."""
+    rows = []
+    for name, row in load("safety")["results"]["rows"].items():
+        wrong = f"{row['wrong']} ({row['wrong'] / max(row['worse'], 1):.1%})"
+        power = f"{row['power']:.0%}"
+        rows.append(
+            [name, str(row["worse"]), wrong, str(row["better"]), power, str(row["slandered"])]
+        )
+    header = ["problem, episodes", "truly worse", "deploy said", "truly better", "deploy said"]
+    return table([*header, "worse said"], rows)
+
+
+def judged_by_peers() -> str:
+    """Errors of estimates beside those of d3rlpy and SCOPE-RL."""
+    content = load("evaluation")
+    rms, bias = content["results"]["rms"], content["results"]["bias"]
+    rows = [
+        [name, *(f"{r:.1f} ({b:+.1f})" for r, b in zip(rms[name], bias[name], strict=True))]
+        for name in rms
+    ]
+    distances = [f"distance {d:g}" for d in content["settings"]["distances"]]
+    return table(["estimate", *distances], rows)
+
+
 def page() -> str:
     """The whole page."""
     text = (HERE / "results.md.in").read_text(encoding="utf-8")
@@ -345,6 +393,14 @@ def page() -> str:
         "AWARENESS": awareness(),
         "N_AWARENESS": str(load("awareness")["settings"]["seeds"]),
         "GOLF_OPTIMUM": f"{load('peers')['settings']['optimum']['minigolf']:.2f}",
+        "COVERAGE": coverage(),
+        "INTERVALS": intervals(),
+        "SAFETY": safety(),
+        "N_SAFETY": str(
+            sum(load("safety")["results"]["rows"]["all"][k] for k in ("worse", "better"))
+        ),
+        "JUDGED_BY_PEERS": judged_by_peers(),
+        "N_JUDGED": str(load("evaluation")["settings"]["logs"]),
         "ROLLOUTS": rollouts(),
         "NOISE": noise(),
         "QNORM": simple("qnorm", {"final": "final return", "best": "best return"}),

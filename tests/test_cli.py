@@ -28,14 +28,19 @@ def numbers(tree):
             yield from numbers(branch)
 
 
-def reproduce(name, out, *arguments):
+def written(name, out, *arguments):
     main(["reproduce", name, "--quick", "--out", str(out), *arguments])
     assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads((out / f"{name}.json").read_text())
     assert set(content) == {"settings", "results", "paper"}
+    found = {p.name for p in out.iterdir()} - {"cells"}
+    assert found == {f"{name}.json", f"{name}.png"}
+    return content
+
+
+def reproduce(name, out, *arguments):
+    content = written(name, out, *arguments)
     assert list(numbers(content["results"]))
-    written = {p.name for p in out.iterdir()} - {"cells"}
-    assert written == {f"{name}.json", f"{name}.png"}
     return content
 
 
@@ -203,5 +208,29 @@ def test_every_experiment_teaches(name, capsys):
     with pytest.raises(SystemExit):
         main(["reproduce", name, "--help"])
     out = capsys.readouterr().out
-    for option in ("--seeds", "--out", "--quick", "--overwrite"):
+    counted = {"coverage": "--replications", "safety": "--policies"}
+    for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):
         assert option in out
+
+
+def test_coverage(tmp_path):
+    """Forty logs of two policies: what a doubly robust interval misses is at most 1e-4 likely."""
+    arguments = ("--problems", "gridworld", "--replications", "40", "--workers", "1")
+    found = written("coverage", tmp_path / "c", *arguments)["results"]
+    assert set(found["cells"]) == {"gridworld-2", "gridworld-4"}
+    for cell in found["cells"].values():
+        assert cell["misses"]["guaranteed"]["count"] == 0
+        assert cell["misses"]["doubly robust, student"]["count"] <= 9
+        assert cell["ess"][0] <= 200 * cell["effective"] * 2
+    assert found["summary"]["doubly robust, student"]["adequate"][0] >= 0.75
+
+
+def test_safety(tmp_path):
+    arguments = ("--problems", "gridworld", "--policies", "3", "--workers", "1")
+    found = written("safety", tmp_path / "s", *arguments)["results"]
+    assert len(found["cells"]) == 6
+    row = found["rows"]["all"]
+    assert row["worse"] == row["better"] == 9  # trained to win or to lose, they do
+    assert row["wrong"] == row["slandered"] == 0
+    ways = [found["cells"][f"gridworld-250-way-{d}"]["gain"] for d in ("up", "down")]
+    assert min(ways[0]) > 0 > max(ways[1])

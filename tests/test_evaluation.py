@@ -3,6 +3,7 @@
 import itertools
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from gamps import evaluation, exporting
 from gamps.deployed import load_policy
 from gamps.errors import SettingError
-from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
@@ -270,32 +271,50 @@ TASK = Task(lambda s, a, n: -((a[0] - 1) ** 2), 1.0)
 
 def judged(mean, n, seed, **rest):
     made, log, truth = shots(mean, n, seed)
-    key = jax.random.key(seed)
     _, other, _ = shots(mean, n, seed + 10_000)
-    given = evaluation.cases(key, made, other, log, TASK)
-    estimator = rest.pop("estimator", "doubly robust")
-    found = given.get(estimator, given["doubly robust"])[0]
-    return evaluation.judge(made, log, found, estimator=estimator, **rest), truth
+    found = evaluation.cases(jax.random.key(seed), made, other, log, TASK)
+    return evaluation.judge(made, log, found["doubly robust"].found, **rest), truth
 
 
 def test_verdicts():
     better, truth = judged(0.5, 400, 0)
     assert better.word == "deploy"
-    assert better.further == 0
     assert 0 < better.improvement.low < truth < better.improvement.high
     assert judged(-0.7, 400, 0)[0].word == "worse"
-    unsure, _ = judged(-0.16, 60, 5, confidence=0.999)
+    unsure, _ = judged(0.0, 60, 5, confidence=0.999)
     assert unsure.word == "not shown to be better"
+    assert unsure.needed > 60
     thin, _ = judged(3.0, 60, 0)
     assert thin.word == "not shown to be better"
     assert thin.support.grade == "poor"
     assert "effective episodes" in thin.why
-    for estimator, word in (("doubly robust", "deploy"), ("per-decision", thin.word)):
-        fair, _ = judged(0.9, 400, 1, estimator=estimator)
-        assert fair.support.grade == "fair"
-        assert fair.word == word
-    with pytest.raises(SettingError, match="estimator"):
-        judged(0.0, 60, 0, estimator="none")
+    with pytest.raises(SettingError, match="interval"):
+        judged(0.0, 60, 0, interval="none")
+
+
+def test_fair_support_halves_the_error():
+    fair, _ = judged(0.9, 400, 1)
+    assert fair.support.grade == "fair"
+    assert fair.improvement.confidence == pytest.approx(0.975)
+    assert fair.word == "deploy"
+    assert "only fair" in fair.why
+    good, _ = judged(0.1, 400, 1)
+    assert good.support.grade == "good"
+    assert good.improvement.confidence == 0.95
+
+
+def test_too_few_episodes_and_the_logging_policy_itself():
+    few, _ = judged(0.1, 24, 0)
+    assert few.word == "not shown to be better"
+    assert "24 episodes" in few.why
+    assert few.needed == 25
+    _, log, _ = shots(0.0, 60, 0)
+    same = LinearGaussian(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
+    log = eqx.tree_at(lambda x: x.behaviour_log_prob, log, log_probs(same, log))
+    found = evaluation.cases(jax.random.key(0), same, log, log, TASK)["doubly robust"].found
+    verdict = evaluation.judge(same, log, found, confidence=0.51)
+    assert verdict.word == "not shown to be better"
+    assert "logging policy itself" in verdict.why
 
 
 @pytest.mark.slow

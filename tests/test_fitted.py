@@ -11,6 +11,7 @@ from gamps.evaluation.comparison import iqm, stratified
 from gamps.experiments.judging import gridworld, minigolf
 from gamps.models import LinearGaussian as LinearModel
 from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
 
 KEY = jax.random.key(0)
@@ -42,29 +43,35 @@ def test_fitted_q_is_exact_where_everything_is_certain():
 
 
 def test_an_end_is_worth_nothing_and_a_cut_is_not():
-    """Episodes that are over once they leave the first place, ended there or cut off."""
-    rng = np.random.default_rng(1)
-    actions = [[*rng.integers(0, 2, 2), 1] for _ in range(60)]
-    logs = [from_episodes([walk(a, a.index(1) + 1, ends=ends) for a in actions])
-            for ends in (True, False)]  # fmt: skip
-    ended, cut = (evaluation.fitted_q(KEY, ALWAYS, log, 0.5).at(KEY, log)[1][0, 0] for log in logs)
-    assert ended == pytest.approx(-1.0, abs=1e-3)
-    # Nothing was logged of the second place: its value is nothing too, and no end was assumed.
-    assert cut == pytest.approx(-1.0, abs=1e-3)
-    further = from_episodes([walk([1, 1, 1], n, ends=n == 1) for n in (1, 3, 3)] * 10)
-    mixed = evaluation.fitted_q(KEY, ALWAYS, further, 0.5).at(KEY, further)[1][0, 0]
+    """Of three episodes one is over after a step, ended or cut off; the others go on from there."""
     whole = -(1 + 2 * 0.5 + 3 * 0.25)
-    assert mixed == pytest.approx(-1 / 3 + 2 / 3 * whole, abs=2e-3)
+    found = []
+    for ends in (True, False):
+        log = from_episodes([walk([1, 1, 1], n, ends=ends and n == 1) for n in (1, 3, 3)] * 10)
+        found.append(evaluation.fitted_q(KEY, ALWAYS, log, 0.5).at(KEY, log)[1][0, 0])
+    assert found[0] == pytest.approx(-1 / 3 + 2 / 3 * whole, abs=2e-3)
+    assert found[1] == pytest.approx(whole, abs=2e-3)
 
 
-def test_longer_episodes_than_were_fitted_are_refused():
+def test_episodes_of_other_lengths():
     short, long = (from_episodes([walk([1, 1, 1], n, ends=False)] * 30) for n in (2, 3))
     fitted = evaluation.fitted_q(KEY, ALWAYS, short, 0.5)
     with pytest.raises(SettingError, match="3 steps, fitted to 2"):
         fitted.at(KEY, long)
+    further = evaluation.fitted_q(KEY, ALWAYS, short, 0.5, steps=3)
+    assert further.at(KEY, short)[1] == pytest.approx(fitted.at(KEY, short)[1])
+    assert evaluation.cases(KEY, ALWAYS, short, long, Task(lambda s, a, n: 0.0, 0.5))
     odd = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
-    with pytest.raises(SettingError, match="features"):
+    with pytest.raises(SettingError, match="LinearGaussian on int"):
         evaluation.fitted_q(KEY, odd, short, 0.5)
+
+
+def test_blocks_add_up():
+    """Five thousand transitions, in two blocks: a certain world is still exact."""
+    rng = np.random.default_rng(3)
+    log = from_episodes([walk(rng.integers(0, 2, 3), 3, ends=False) for _ in range(1_700)])
+    v = evaluation.fitted_q(KEY, ALWAYS, log, 0.5).at(KEY, log)[1]
+    assert v[:, 0] == pytest.approx(np.full(1_700, -(1 + 2 * 0.5 + 3 * 0.25)), abs=1e-3)
 
 
 def test_fitted_q_on_minigolf_against_the_true_game():
@@ -109,6 +116,9 @@ def test_guaranteed_bounds_hold_where_nothing_else_does():
         ratios = evaluation.student(evaluation.self_normalised(found))
         missed.append(not ratios.low <= truth <= ratios.high)
     assert np.mean(missed) > 0.3
+    cut = found._replace(seen=found.seen & (np.arange(problem.steps) < 3))
+    with pytest.raises(SettingError, match="cut off"):
+        evaluation.guaranteed(cut, lowest=problem.lowest, highest=0.0)
     with pytest.raises(SettingError, match="range of returns"):
         evaluation.guaranteed(found, lowest=-3.0, highest=0.0)
 
@@ -137,6 +147,7 @@ def test_ratios_that_repeat_have_a_tail_index():
         assert k(light) < 0.5
     assert k(4.0 ** rng.poisson(1.5, 400)) > 0.7
     assert k(np.r_[np.ones(197), np.full(3, 1_000.0)]) > 0.7
+    assert k(np.r_[np.zeros(180), np.ones(20)]) == 0.0  # bounded: the rest cannot happen
 
 
 def test_interquartile_means_and_strata():

@@ -6,13 +6,14 @@ import re
 from html.parser import HTMLParser
 
 import jax
+import numpy as np
 import pytest
 
 from gamps import datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
-from gamps.report import page
+from gamps.report import page, pictures
 
 LOG = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=24, steps=12)
 TASK = ["--task", "gamps.envs.tanks:task"]
@@ -88,7 +89,7 @@ def test_the_report_of_a_run_with_a_model(logged, capsys):
         main(["report", run])
     assert caught.value.code == 2
     assert "--overwrite" in capsys.readouterr().err
-    main(["report", run, "--overwrite", "--estimator", "per-decision"])
+    main(["report", run, "--overwrite", "--interval", "bootstrap"])
 
 
 def test_the_report_of_choices_without_a_model(logged):
@@ -131,7 +132,7 @@ def test_runs_beside_each_other(logged, capsys):
     main(["compare", *runs, "--out", str(out)])
     shown = capsys.readouterr().out
     assert "on the same episodes" in shown
-    assert "interquartile mean of recipe pgt" in shown
+    assert "interquartile mean over seeds, recipe pgt" in shown
     found = json.loads((out / "compare.json").read_text())["results"]
     assert set(found["runs"]) == set(runs)
     (pair,) = found["pairs"]  # of four runs two share log and seed
@@ -146,11 +147,36 @@ def test_runs_beside_each_other(logged, capsys):
         assert caught.value.code == 2
 
 
-def test_a_run_judged_by_another_log(logged):
+def test_a_run_judged_by_another_log(logged, capsys):
     run = trained(logged, "run", "--recipe", "pgt")
-    more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=80, steps=12)
-    more = dataclasses.replace(more, rewards=more.rewards)
+    more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=80, steps=14)  # longer ones
     datasets.save("tanks/more-v0", more, tanks.policy(), discount=0.98)
     main(["report", run, "--log", "tanks/more-v0"])
     shown = " ".join(checked((logged / "run" / "report.html").read_text(encoding="utf-8")).text)
-    assert "80 episodes that training never saw" in shown
+    assert "80 episodes of tanks/more-v0 that training never saw" in shown
+
+    # The old log with six new episodes: what training saw does not count.
+    fresh = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=6, steps=12)
+    grown = jax.tree.map(lambda a, b: np.concatenate([a, b]), LOG, fresh)
+    datasets.save("tanks/grown-v0", grown, tanks.policy(), discount=0.98)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["evaluate", run, "--log", "tanks/grown-v0"])
+    out = capsys.readouterr().out
+    assert "19 episodes that training saw are left out" in out
+    assert "effective episodes of 11" in out
+
+    other = dataclasses.replace(more, actions=np.concatenate([more.actions] * 2, axis=-1))
+    datasets.save("tanks/other-v0", other, None, discount=0.98)
+    with pytest.raises(SystemExit) as caught:
+        main(["evaluate", run, "--log", "tanks/other-v0"])
+    assert caught.value.code == 2
+    assert "actions [2]" in capsys.readouterr().err
+
+
+def test_bands_where_every_imagined_episode_has_ended():
+    mask = np.ones((4, 6), bool)
+    seen = np.random.default_rng(0).normal(size=(4, 6, 2))
+    imagined = np.repeat(seen[None], 20, axis=0)
+    going = np.broadcast_to(np.arange(6) < 3, (20, 4, 6))
+    assert page.png(pictures.bands(imagined, going, seen, mask)).startswith(b"\x89PNG")

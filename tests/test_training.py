@@ -331,7 +331,7 @@ def test_a_verdict_by_command(tmp_path, log_name, capsys):
     with pytest.raises(SystemExit):
         main(words)
     assert found["word"] in capsys.readouterr().out
-    for wrong in (["--estimator", "direct"], ["--confidence", "2"], ["--interval", "none"],
+    for wrong in (["--confidence", "2"], ["--interval", "none"],
                   ["--log", log_name]):  # fmt: skip
         with pytest.raises(SystemExit) as caught:
             main([*words, *wrong])
@@ -344,9 +344,9 @@ def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
     main(["train", log_name, *words, "--out", str(out)])
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        main(["evaluate", str(out), "--estimator", "weighted doubly robust"])
+        main(["evaluate", str(out)])
     shown = capsys.readouterr().out
-    assert "weighted doubly robust *" in shown
+    assert "The verdict rests on doubly robust" in shown
     assert all(name in shown for name in ("doubly robust, model's Q", "direct", "fitted Q"))
 
 

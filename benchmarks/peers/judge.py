@@ -22,9 +22,9 @@ from scope_rl.ope.continuous import (
     PerDecisionImportanceSampling,
     SelfNormalizedPDIS,
 )
+from train import sample_quickly
 
 STEPS = 10_000
-RATES = {"d3rlpy FQE, defaults": 1e-4, "d3rlpy FQE, rate 1e-3": 1e-3}
 SAMPLES = 100  # actions at each start
 GAMMA = 0.99
 
@@ -47,15 +47,16 @@ class Given:
         return self.mean(x) + self.std * torch.randn(len(x), 1)
 
 
-def fitted(job: dict[str, Any], log: Any, policy: Given, rate: float) -> tuple[float, Any]:
-    """FQE with d3rlpy's own settings but for the learning rate, and its Q."""
+def fitted(job: dict[str, Any], log: Any, policy: Given) -> tuple[float, Any]:
+    """FQE with d3rlpy's own settings, and its Q."""
     ends = log["terminated"].astype(np.float32)
     dataset = d3rlpy.dataset.MDPDataset(
         log["states"], log["actions"], log["rewards"], ends, timeouts=log["last"] * (1 - ends),
         action_space=d3rlpy.ActionSpace.CONTINUOUS,
     )  # fmt: skip
     d3rlpy.seed(job["seed"])
-    fqe = FQE(policy, FQEConfig(learning_rate=rate, gamma=GAMMA))
+    sample_quickly(dataset, job["seed"])
+    fqe = FQE(policy, FQEConfig(gamma=GAMMA))
     fqe.fit(dataset, n_steps=STEPS, n_steps_per_epoch=STEPS, show_progress=False,
             logger_adapter=d3rlpy.logging.NoopAdapterFactory())  # fmt: skip
 
@@ -108,10 +109,8 @@ def main() -> None:
         if out.exists():
             continue
         log, policy = np.load(job["log"], allow_pickle=False), Given(job)
-        found, values = {}, None
-        for name, rate in RATES.items():
-            found[name], values = fitted(job, log, policy, rate)
-        found |= scope(log, policy, values)
+        value, q = fitted(job, log, policy)
+        found = {"d3rlpy FQE": value} | scope(log, policy, q)
         temporary = out.with_suffix(".part")
         temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
         temporary.replace(out)

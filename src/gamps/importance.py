@@ -191,6 +191,8 @@ def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     if size < 5:
         return jnp.asarray(jnp.inf, dtype=log_weights.dtype)
     weights = jnp.sort(exponentiate(log_weights, jnp.ones(n, dtype=bool))[0])
+    # What has no weight is no part of a tail, nor of a fit to it.
+    weights = jnp.maximum(weights, jnp.min(jnp.where(weights > 0, weights, jnp.inf)))
     # Ratios of choices repeat, and what repeats has no tail to fit: spread by half of itself at
     # most, which leaves the index of a heavy tail as it is.
     top = weights[-size - 1 :]

@@ -32,6 +32,7 @@ From a log of your own controller to a policy:
     gamps inspect tanks/day-v0 --task mytask:task
     gamps train tanks/day-v0 --task mytask:task --out runs/tanks
     gamps evaluate runs/tanks
+    gamps report runs/tanks
     gamps export runs/tanks
 
 The paper's tables and figures: gamps reproduce table1 --quick

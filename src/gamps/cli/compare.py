@@ -6,26 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
 from gamps import evaluation, report
-from gamps.cli.evaluate import ESTIMATOR, INTERVAL, cases_of
 from gamps.errors import SettingError
-from gamps.evaluation import verdict as verdicts
-from gamps.training.finished import Finished, opened
+from gamps.evaluation.verdict import POOR, ROBUST
+from gamps.training.finished import Finished
+from gamps.training.judged import Judged, judged
 
 LEAST = 3  # runs that an interval over runs needs
-
-
-class Judged(NamedTuple):
-    """One run, on its held-out episodes."""
-
-    made: Finished
-    terms: evaluation.Terms
-    found: evaluation.Verdict
 
 
 def compare(
@@ -34,8 +26,7 @@ def compare(
     *,
     out: Path = Path("runs/compare"),
     confidence: float = 0.95,
-    estimator: str = ESTIMATOR,
-    interval: str = INTERVAL,
+    interval: str = "student",
     overwrite: bool = False,
 ) -> None:
     """Put several runs beside each other: which settings differ, and what that is worth.
@@ -43,7 +34,8 @@ def compare(
     Every run is judged on the episodes that it has not seen, as gamps evaluate does. Two runs with
     the same log, held-out share and seed are judged on the same episodes, and compared on them pair
     by pair. Runs that differ in nothing but log and seed are a group: of three or more the
-    interquartile mean is shown, with a bootstrap that resamples runs within each log.
+    interquartile mean is shown, with a bootstrap that resamples runs within each log. It says how
+    much seeds matter on these logs, not how much another log would.
 
     Example: gamps compare runs/tanks runs/tanks-pgt
 
@@ -51,52 +43,45 @@ def compare(
       runs: folders that gamps train wrote.
       out: folder for compare.json and compare.png.
       confidence: of each bound.
-      estimator: as in gamps evaluate.
       interval: as in gamps evaluate.
       overwrite: replace an earlier comparison in the same folder.
     """
     if len(set(runs)) < 2:
         raise SettingError("runs", f"{len(set(runs))}", "Name at least two different ones")
     out = report.folder(out, "compare", overwrite=overwrite)
-    judged: dict[str, Judged] = {}
+    every: dict[str, Judged] = {}
     with report.bar("compare", len(runs)) as advance:
         for run in runs:
-            made = opened(run)
-            cases = cases_of(made)
-            every = evaluation.verdicts(
-                made.progress.best, made.held_out, cases, confidence=confidence, interval=interval
-            )
-            name = evaluation.chosen(every, estimator)
-            found, kind = cases[name]
-            judged[str(run)] = Judged(made, evaluation.ESTIMATORS[kind](found), every[name])
+            every[str(run)] = judged(run, confidence=confidence, interval=interval)
             advance(str(run))
-    differ = _differing([j.made for j in judged.values()])
-    bound = verdicts.INTERVALS[interval]
+    differ = _differing([j.made for j in every.values()])
     pairs = {}
-    for a, b in combinations(judged, 2):
-        if _same_episodes(judged[a].made, judged[b].made):
-            gain = evaluation.difference(judged[b].terms, judged[a].terms)
-            pairs[a, b] = bound(gain, confidence=confidence)
-    groups = _groups(judged, differ, confidence)
+    for a, b in combinations(every, 2):
+        if _same_episodes(every[a].made, every[b].made):
+            gain = evaluation.difference(_terms(every[b]), _terms(every[a]))
+            pairs[a, b] = evaluation.interval_of(gain, interval, confidence=confidence)
+    groups = _groups(every, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
     table = report.rich_table(
-        f"{len(judged)} runs by {estimator} on their held-out episodes",
-        ["run", *differ, "verdict", "improvement", bounds, "ESS"],
+        f"{len(every)} runs by {ROBUST} on their held-out episodes",
+        ["run", *differ, "verdict", "improvement", bounds, "support"],
     )
-    for name, one in judged.items():
-        found, words = one.found.improvement, asdict(one.made.words)
+    for name, one in every.items():
+        found, words = one.every[ROBUST].improvement, asdict(one.made.words)
+        rests = one.verdict.support
         table.add_row(
-            name, *(str(words[field]) for field in differ), one.found.word, f"{found.estimate:.4g}",
-            f"{found.low:.4g} to {found.high:.4g}", f"{one.found.support.ess:.1f}",
+            name, *(str(words[field]) for field in differ), one.verdict.word,
+            f"{found.estimate:.4g}", f"{found.low:.4g} to {found.high:.4g}",
+            f"{rests.ess:.1f}, {rests.grade}",
         )  # fmt: skip
     results = {
-        "runs": {n: {"word": j.found.word, "improvement": j.found.improvement._asdict(),
-                     "ess": j.found.support.ess} for n, j in judged.items()},
+        "runs": {n: {"word": j.verdict.word, "improvement": j.every[ROBUST].improvement._asdict(),
+                     "ess": j.verdict.support.ess} for n, j in every.items()},
         "pairs": {f"{b} over {a}": found._asdict() for (a, b), found in pairs.items()},
         "groups": {n: found._asdict() for n, found in groups.items()},
     }  # fmt: skip
-    settings = {"confidence": confidence, "estimator": estimator, "interval": interval}
-    figure = _figure(judged, pairs, groups)
+    settings = {"confidence": confidence, "interval": interval}
+    figure = _figure(every, pairs, groups)
     report.save(
         out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
     )
@@ -106,8 +91,14 @@ def compare(
             f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
     for name, found in groups.items():
         report.console.print(
-            f"interquartile mean of {name}: {found.estimate:.4g} ({found.low:.4g} to "
+            f"interquartile mean over seeds, {name}: {found.estimate:.4g} ({found.low:.4g} to "
             f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
+    if any(run.verdict.support.grade == POOR for run in every.values()):
+        report.console.print("[yellow]where support is poor, no number here can be relied on")
+
+
+def _terms(run: Judged) -> evaluation.Terms:
+    return evaluation.doubly_robust(run.cases[ROBUST].found)
 
 
 def _differing(made: Sequence[Finished]) -> list[str]:
@@ -131,7 +122,7 @@ def _groups(
         words = asdict(run.made.words)
         name = ", ".join(f"{k} {words[k]}" for k in kinds) or "all runs"
         stratum = values.setdefault(name, {}).setdefault(run.made.words.log, [])
-        stratum.append(run.found.improvement.estimate)
+        stratum.append(run.every[ROBUST].improvement.estimate)
     return {
         name: evaluation.stratified(strata, confidence=confidence)
         for name, strata in values.items()
@@ -143,7 +134,7 @@ def _figure(
     judged: Mapping[str, Judged], pairs: Mapping[Any, Any], groups: Mapping[str, Any]
 ) -> Any:
     short = {name: f"{i + 1}: {Path(name).name[:20]}" for i, name in enumerate(judged)}
-    rows = [(short[name], run.found.improvement, "#c1121f") for name, run in judged.items()]
+    rows = [(short[name], run.every[ROBUST].improvement, "#c1121f") for name, run in judged.items()]
     rows += [(f"{short[b].partition(':')[0]} over {short[a].partition(':')[0]}", found, "#1d6fa5")
              for (a, b), found in pairs.items()]  # fmt: skip
     rows += [(f"IQM, {name[:26]}", found, "#2a9d5c") for name, found in groups.items()]

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import tyro
 
-from gamps import evaluation, sealed
 from gamps import report as reports
-from gamps.cli.evaluate import ESTIMATOR, INTERVAL, judged
+from gamps import sealed
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
+from gamps.training.judged import judged, said
 
 PAGE, PICTURES = "report.html", "report"
 
@@ -23,8 +23,7 @@ def report(
     *,
     log: str = "",
     confidence: float = 0.95,
-    estimator: str = ESTIMATOR,
-    interval: str = INTERVAL,
+    interval: str = "student",
     overwrite: bool = False,
 ) -> None:
     """Write one page on a run: the verdict, how it learned, what it rests on, what will change.
@@ -41,24 +40,26 @@ def report(
       run: the folder that gamps train wrote.
       log: as in gamps evaluate.
       confidence: as in gamps evaluate.
-      estimator: as in gamps evaluate.
       interval: as in gamps evaluate.
       overwrite: replace an earlier report.
     """
     target, folder = run / PAGE, run / PICTURES
-    if target.exists() and not overwrite:
-        raise OutputError(f"{target}: exists already. Add --overwrite to replace it")
+    for path in (target, folder):
+        if path.exists() and not overwrite:
+            raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
     with reports.bar("report", 3) as advance:
-        made, every = judged(run, log=log, confidence=confidence, interval=interval)
+        found = judged(run, log=log, confidence=confidence, interval=interval)
         advance("verdict")
-        chosen = evaluation.chosen(every, estimator)
-        parts = sections(run, made, every, chosen)
+        parts = sections(run, found)
         advance("pictures")
         drawn = [p for s in parts for p in s.parts if isinstance(p, page.Picture)]
         images = {picture.name: page.png(picture.figure) for picture in drawn}
-        words = made.words
-        subtitle = f"{words.log}, recipe {words.recipe}, {made.progress.state.iteration} iterations"
-        text = page.page(f"gamps: {run.name}", subtitle, parts, images)
+        words, progress = found.made.words, found.made.progress
+        subtitle = (
+            f"{words.log}, recipe {words.recipe}, {progress.state.iteration} iterations; judged by "
+            f"{found.made.held_out.n_trajectories} episodes of {found.by}"
+        )
+        text = page.page(f"gamps: {run.resolve().name}", subtitle, parts, images)
         try:
             folder.mkdir(exist_ok=True)
             for name, content in images.items():
@@ -68,6 +69,6 @@ def report(
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")
     say = reports.console.print
-    say(f"{every[chosen].word}: {every[chosen].why}", soft_wrap=True)
+    say(f"{found.verdict.word}: {said(found.verdict)}", soft_wrap=True)
     say(f"written: {target} ({len(text) / 1e6:.1f} MB), {len(images)} pictures in {folder}",
         soft_wrap=True)  # fmt: skip

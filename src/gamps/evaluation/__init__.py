@@ -17,15 +17,24 @@ from gamps.evaluation.estimators import (
     self_normalised,
     weighted_doubly_robust,
 )
-from gamps.evaluation.every import UNFIT, cases, chosen, verdicts
+from gamps.evaluation.every import UNSPREAD, Case, Estimate, cases, estimates
 from gamps.evaluation.fitted import Fitted, fitted_q
-from gamps.evaluation.intervals import Interval, bernstein, bootstrap, guaranteed, student
+from gamps.evaluation.intervals import (
+    Interval,
+    bernstein,
+    bootstrap,
+    guaranteed,
+    interval_of,
+    student,
+)
 from gamps.evaluation.terms import Terms, difference, each, value
 from gamps.evaluation.verdict import Support, Verdict, evidence_of, graded, judge, support
 
 __all__ = [
     "ESTIMATORS",
-    "UNFIT",
+    "UNSPREAD",
+    "Case",
+    "Estimate",
     "Evidence",
     "Fitted",
     "Interval",
@@ -35,17 +44,18 @@ __all__ = [
     "bernstein",
     "bootstrap",
     "cases",
-    "chosen",
     "difference",
     "direct",
     "doubly_robust",
     "each",
     "effective",
+    "estimates",
     "evidence",
     "evidence_of",
     "fitted_q",
     "graded",
     "guaranteed",
+    "interval_of",
     "iqm",
     "judge",
     "on_policy",
@@ -55,6 +65,5 @@ __all__ = [
     "student",
     "support",
     "value",
-    "verdicts",
     "weighted_doubly_robust",
 ]

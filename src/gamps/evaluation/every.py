@@ -1,36 +1,37 @@
-"""Every estimator's verdict on one policy, side by side."""
+"""Every estimate of one policy, side by side; the verdict rests on one of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import Array, Key
 
-from gamps.errors import SettingError
-from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence
+from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
 from gamps.evaluation.fitted import fitted_q
-from gamps.evaluation.verdict import Verdict, evidence_of, judge
+from gamps.evaluation.intervals import Interval, interval_of
+from gamps.evaluation.terms import difference
+from gamps.evaluation.verdict import ROBUST, evidence_of
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
-FITTED = "fitted Q"
-# Estimates whose spread leaves their own error out: shown, and no ground for a verdict.
-UNFIT = ("direct", FITTED)
-MODELLED = ("doubly robust", "weighted doubly robust")
+FITTED, DIRECT = "fitted Q", "direct"
+UNSPREAD = (DIRECT, FITTED)  # estimates whose bounds leave their own error out
 
 
-def chosen(every: dict[str, Verdict], name: str) -> str:
-    """The name, if a verdict can rest on it.
+class Case(NamedTuple):
+    """What an estimate is made of: the evidence and a name of `ESTIMATORS`."""
 
-    Raises:
-      SettingError: if not.
-    """
-    if name not in every or name in UNFIT:
-        mend = f"Choose one of {', '.join(n for n in every if n not in UNFIT)}"
-        raise SettingError("estimator", repr(name), mend)
-    return name
+    found: Evidence
+    estimator: str
+
+
+class Estimate(NamedTuple):
+    """Of a policy's value, and of its improvement over the logging one on the same episodes."""
+
+    value: Interval
+    improvement: Interval
 
 
 def cases(
@@ -40,11 +41,8 @@ def cases(
     held_out: Trajectories,
     task: Task,
     model: Any = None,
-) -> dict[str, tuple[Evidence, str]]:
-    """What each estimate is made of, by name: the evidence and the estimator.
-
-    Doubly robust estimates take the Q that is fitted to the log, and once more that of the model:
-    a policy was trained to look good in the model, so it errs where that counts.
+) -> dict[str, Case]:
+    """By name: doubly robust estimates with the Q that is fitted to the log, and with the model's.
 
     Args:
       key: of imagined episodes, features and actions.
@@ -55,28 +53,33 @@ def cases(
       model: of the training.
     """
     key_model, key_fit, key_at = jax.random.split(key, 3)
-    discount = float(task.discount)
-    q, v = fitted_q(key_fit, policy, learned, discount).at(key_at, held_out)
+    discount, steps = float(task.discount), max(learned.n_steps, held_out.n_steps)
+    q, v = fitted_q(key_fit, policy, learned, discount, steps=steps).at(key_at, held_out)
     fitted = evidence(policy, held_out, discount, q_values=q, state_values=v)
-    found = {name: (fitted, name) for name in ESTIMATORS if name != "direct"}
+    found = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
     if model is not None:
         modelled = evidence_of(key_model, policy, held_out, task, model)
-        found |= {f"{name}, model's Q": (modelled, name) for name in MODELLED}
-        found["direct"] = (modelled, "direct")
-    return found | {FITTED: (fitted, "direct")}
+        for name in (ROBUST, f"weighted {ROBUST}"):
+            found[f"{name}, model's Q"] = Case(modelled, name)
+        found[DIRECT] = Case(modelled, DIRECT)
+    return found | {FITTED: Case(fitted, DIRECT)}
 
 
-def verdicts(
-    policy: Policy,
-    held_out: Trajectories,
-    given: dict[str, tuple[Evidence, str]],
-    *,
-    interval: str,
-    confidence: float,
-) -> dict[str, Verdict]:
-    """The verdict that each of the `cases` gives by itself."""
-    rest = {"interval": interval, "confidence": confidence}
-    return {
-        name: judge(policy, held_out, found, estimator=estimator, **rest)._replace(estimator=name)  # type: ignore[arg-type]
-        for name, (found, estimator) in given.items()
-    }
+def estimates(
+    given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
+) -> dict[str, Estimate]:
+    """Each of the `cases` with its interval.
+
+    Args:
+      given: by name.
+      interval: student or bootstrap.
+      confidence: of each bound.
+    """
+    found = {}
+    for name, case in given.items():
+        terms = ESTIMATORS[case.estimator](case.found)
+        gain = difference(terms, on_policy(case.found))
+        found[name] = Estimate(
+            *(interval_of(t, interval, confidence=confidence) for t in (terms, gain))
+        )
+    return found

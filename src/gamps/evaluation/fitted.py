@@ -15,10 +15,10 @@ from gamps.errors import SettingError
 from gamps.models import RandomFourier
 from gamps.policies import Boltzmann, Policy
 from gamps.trajectories import Trajectories, flat
-from gamps.values.fitted import sweep
+from gamps.values.fitted import moments, sweep
 
 SAMPLES = 16  # actions of the policy at each state
-BLOCK = 4096  # states whose actions are drawn at once
+BLOCK = 4096  # transitions that are looked at together
 RIDGE = 1e-4  # least that single precision bears with a hundred cosines
 
 
@@ -67,10 +67,10 @@ def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
     """Random cosines of observation and action; of choices the policy's own features, crossed."""
     if isinstance(policy, Boltzmann):
         return Crossed(policy.features, policy.weights.shape[-1])
-    if log.actions.dtype.kind != "f" or log.states.dtype.kind != "f":
-        finding = f"none, for {type(policy).__name__} and {log.actions.dtype}"
-        raise SettingError("features", finding, "Give a function of one observation and one action")
-    return RandomFourier.create(key, log)
+    if log.actions.dtype.kind == "f" and log.states.dtype.kind == "f":
+        return RandomFourier.create(key, log)
+    finding = f"none are known for {type(policy).__name__} on {log.states.dtype} observations"
+    raise SettingError("features", finding, "Call gamps.evaluation.fitted_q with features of yours")
 
 
 def fitted_q(
@@ -79,8 +79,10 @@ def fitted_q(
     log: Trajectories,
     discount: float,
     features: Callable[[Any, Any], Float[Array, "F"]] | None = None,
+    *,
+    steps: int | None = None,
 ) -> Fitted:
-    """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as episodes have steps.
+    """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as there are steps.
 
     Args:
       key: of the features, and of the policy's actions.
@@ -88,11 +90,13 @@ def fitted_q(
       log: to learn from; for a doubly robust estimate not the one that is judged by.
       discount: γ.
       features: φ, of one observation and one action; `features_of` by default.
+      steps: of the episodes to be judged by; those of the log by default.
     """
     key_features, key_actions = jax.random.split(key)
     if features is None:
         features = features_of(key_features, policy, log)
-    weights = _fit(key_actions, policy, _rows(log), discount, features, log.n_steps)
+    sweeps = log.n_steps if steps is None else steps
+    weights = _fit(key_actions, policy, _rows(log), discount, features, sweeps)
     return Fitted(weights, features, policy)
 
 
@@ -128,37 +132,51 @@ def _rows(log: Trajectories) -> _Rows:
 
 def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
     """The mean of φ(s, a) over actions of the policy, at every state."""
-    shape = (SAMPLES, policy.noise_size)
+    shape = (len(states), SAMPLES, policy.noise_size)
+    noise = jax.random.normal(key, shape, jnp.result_type(float))
 
-    def one(given: tuple[Any, Array]) -> Array:
-        state, key = given
-        noise = jax.random.normal(key, shape, jnp.result_type(float))
+    def one(state: Any, noise: Array) -> Array:
         return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
 
-    keys = jax.random.split(key, len(states))
-    found: Array = jax.lax.map(one, (states, keys), batch_size=BLOCK)
-    return found
+    return jax.vmap(one)(states, noise)
+
+
+def _blocks(rows: _Rows) -> _Rows:
+    return jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, BLOCK, *x.shape[1:]), rows)
 
 
 @eqx.filter_jit
 def _fit(
     key: Array, policy: Policy, rows: _Rows, discount: Any, features: Any, sweeps: int
 ) -> Array:
-    following = _expected(key, policy, features, rows.following)
-    return sweep(
-        jax.vmap(features)(rows.states, rows.actions),
-        rows.rewards,
-        jnp.where(rows.goes_on[:, None], following, 0.0),
-        rows.valid,
-        discount,
-        sweeps=sweeps,
-        ridge=RIDGE,
-    )
+    """Block by block: what is kept of a log of any size is two matrices."""
+
+    def add(sums: Any, given: tuple[Array, _Rows]) -> tuple[Any, None]:
+        number, block = given
+        following = _expected(jax.random.fold_in(key, number), policy, features, block.following)
+        phi = jax.vmap(features)(block.states, block.actions)
+        ahead = jnp.where(block.goes_on[:, None], following, 0.0)
+        return jax.tree.map(jnp.add, sums, moments(phi, block.rewards, ahead, block.valid)), None
+
+    blocks = _blocks(rows)
+    first = jax.tree.map(lambda x: x[0, 0], (blocks.states, blocks.actions))
+    like = jax.eval_shape(features, *first)
+    size = like.shape[0]
+    zeros = (jnp.zeros((size, size), like.dtype), jnp.zeros((size, size + 1), like.dtype))
+    sums, _ = jax.lax.scan(add, zeros, (jnp.arange(len(blocks.valid)), blocks))
+    return sweep(*sums, discount, sweeps=sweeps, ridge=RIDGE)
 
 
 @eqx.filter_jit
 def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, Array]:
-    left = fitted.weights[horizon - 1 - rows.steps]
-    phi = jax.vmap(fitted.features)(rows.states, rows.actions)
-    mean = _expected(key, fitted.policy, fitted.features, rows.states)
-    return jnp.sum(phi * left, axis=1), jnp.sum(mean * left, axis=1)
+    def one(given: tuple[Array, _Rows]) -> tuple[Array, Array]:
+        number, block = given
+        left = fitted.weights[horizon - 1 - block.steps]
+        phi = jax.vmap(fitted.features)(block.states, block.actions)
+        drawn = jax.random.fold_in(key, number)
+        mean = _expected(drawn, fitted.policy, fitted.features, block.states)
+        return jnp.sum(phi * left, axis=1), jnp.sum(mean * left, axis=1)
+
+    blocks = _blocks(rows)
+    q, v = jax.lax.map(one, (jnp.arange(len(blocks.valid)), blocks))
+    return q.ravel(), v.ravel()

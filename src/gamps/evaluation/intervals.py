@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from gamps.evaluation.estimators import Evidence
 from gamps.evaluation.terms import Terms, each, left_out, value
 
 RESAMPLES = 2_000
-CHUNK = 200
+CHUNK, SMALL = 200, 2_000
 
 
 class Interval(NamedTuple):
@@ -69,14 +70,15 @@ def bootstrap(
     estimate, n = _checked(terms, confidence)
     if terms.plain:
         terms = Terms.of(each(terms)[:, None])  # one column resamples like all of them
-    draw = _kept if n <= CHUNK * 10 else _counts  # small ones are drawn once for all estimators
+    draw = _kept if n <= SMALL else _counts  # small ones are drawn once for all estimators
     sizes = [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
     found = [value(terms, draw(n, size, seed, i)) for i, size in enumerate(sizes)]
     values = np.sort(np.concatenate(found))
     shares = [1 - confidence, confidence]
     if corrected:
         bias = ndtri(np.clip(np.mean(values < estimate), 1 / resamples, 1 - 1 / resamples))
-        off = left_out(terms).mean() - left_out(terms)
+        without = left_out(terms)
+        off = without.mean() - without
         spread = np.sum(off**2) ** 1.5
         skewness = float(np.sum(off**3) / (6 * spread)) if spread > 0 else 0.0
         moved = [bias + ndtri(share) for share in shares]
@@ -108,12 +110,15 @@ def guaranteed(
     left is one of the whole; likewise from above. Both are empirical Bernstein bounds.
 
     Args:
-      found: of episodes that were not cut off.
+      found: of episodes that ended, or are as long as any.
       lowest: return that an episode can have.
       highest: the same.
       largest: ratio that counts in full; larger is less biased and needs more episodes.
       confidence: of each bound.
     """
+    if not found.seen.all():
+        finding = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
+        raise SettingError("episodes", finding, "Give episodes of one length, or that ended")
     last = found.mask.sum(axis=1) - 1
     whole = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
     returns, span = found.rewards.sum(axis=1, keepdims=True), highest - lowest
@@ -149,3 +154,17 @@ def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Inter
     log = math.log(2 / (1 - confidence))
     half = math.sqrt(2 * numbers.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
     return Interval(estimate, estimate - half, estimate + half, confidence)
+
+
+INTERVALS: dict[str, Callable[..., Interval]] = {
+    "student": student,
+    # Its correction for skewness makes it shorter than it may be (`gamps reproduce coverage`).
+    "bootstrap": partial(bootstrap, corrected=False),
+}
+
+
+def interval_of(terms: Terms, name: str, *, confidence: float) -> Interval:
+    """By its name: student or bootstrap."""
+    if name not in INTERVALS:
+        raise SettingError("interval", repr(name), f"Choose one of {', '.join(INTERVALS)}")
+    return INTERVALS[name](terms, confidence=confidence)

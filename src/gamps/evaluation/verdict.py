@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gamps import importance
-from gamps.errors import SettingError
-from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
-from gamps.evaluation.intervals import Interval, bootstrap, student
+from gamps.evaluation.estimators import Evidence, doubly_robust, evidence, on_policy
+from gamps.evaluation.intervals import Interval, interval_of
 from gamps.evaluation.terms import difference
 from gamps.policies import Policy
 from gamps.tasks import Task
@@ -23,13 +22,12 @@ from gamps.values import Imagined
 
 DEPLOY, NOT_SHOWN, WORSE = "deploy", "not shown to be better", "worse"
 GOOD, FAIR, POOR = "good", "fair", "poor"
-# Least effective episodes, their least share of all, and the largest tail index of the ratios. With
-# good support every interval can be believed, with fair support a doubly robust one
-# (`gamps reproduce coverage`).
+# Least effective episodes, their least share of all, and the largest tail index of the ratios. The
+# doubly robust estimate's interval is right with good support and a little short with fair support,
+# where its bounds are therefore taken with half the error (`gamps reproduce coverage`).
 LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
-GRADES = (GOOD, FAIR, POOR)
-ROBUST = "doubly robust"  # can be believed with fair support
-INTERVALS = {"student": student, "bootstrap": bootstrap}
+LEAST = 25  # episodes that a tail index can be had of
+ROBUST = "doubly robust"  # what the verdict rests on
 
 
 class Support(NamedTuple):
@@ -56,9 +54,8 @@ class Verdict(NamedTuple):
       value: of the policy.
       behaviour: of the behaviour policy.
       support: of the estimate.
-      further: episodes that would have to be logged besides, for the bound to pass zero if the
+      needed: episodes that a log to judge by would need in all for the bound to pass zero, if the
         estimate is right; None where that cannot be said.
-      estimator: that the verdict rests on.
     """
 
     word: str
@@ -67,15 +64,18 @@ class Verdict(NamedTuple):
     value: Interval
     behaviour: Interval
     support: Support
-    further: int | None
-    estimator: str
+    needed: int | None
 
 
 def support(policy: Policy, trajectories: Trajectories) -> Support:
     """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
+    return graded(_whole(policy, trajectories))
+
+
+@eqx.filter_jit
+def _whole(policy: Policy, trajectories: Trajectories) -> Array:
     log_rho = importance.log_rho(policy, trajectories)
-    whole = importance.whole_episode(log_rho, trajectories.mask)
-    return graded(whole)
+    return importance.whole_episode(log_rho, trajectories.mask)
 
 
 def graded(log_ratios: Any) -> Support:
@@ -126,52 +126,47 @@ def judge(
     trajectories: Trajectories,
     found: Evidence,
     *,
-    estimator: str = ROBUST,
     interval: str = "student",
     confidence: float = 0.95,
 ) -> Verdict:
-    """The verdict on a policy, by episodes that its training has not seen.
+    """The verdict on a policy, by the doubly robust estimate on episodes its training has not seen.
 
     Args:
       policy: as it will act; a policy without noise has no ratios.
       trajectories: held-out episodes of the behaviour policy.
-      found: from `evidence_of`.
-      estimator: a name of `ESTIMATORS`.
+      found: from `evidence`, with a Q fitted to other episodes.
       interval: student or bootstrap.
-      confidence: with which a bound holds; *deploy* is said wrongly at most as often as not.
+      confidence: with which a bound holds.
     """
-    for name, given, known in (
-        ("estimator", estimator, ESTIMATORS),
-        ("interval", interval, INTERVALS),
-    ):
-        if given not in known:
-            raise SettingError(name, repr(given), f"Choose one of {', '.join(known)}")
-    bound = INTERVALS[interval]
-    terms, base = ESTIMATORS[estimator](found), on_policy(found)
-    gain = bound(difference(terms, base), confidence=confidence)
-    value, behaviour = (bound(t, confidence=confidence) for t in (terms, base))
-    rests = support(policy, trajectories)
+    rests, n = support(policy, trajectories), trajectories.n_trajectories
+    if rests.grade == FAIR:
+        confidence = (1 + confidence) / 2
+    terms, base = doubly_robust(found), on_policy(found)
+    every = (difference(terms, base), terms, base)
+    gain, value, behaviour = (interval_of(t, interval, confidence=confidence) for t in every)
     parts = (gain, value, behaviour, rests)
-    n = trajectories.n_trajectories
-    needed = FAIR if estimator == ROBUST else GOOD
-    if GRADES.index(rests.grade) > GRADES.index(needed):
-        floor, share, most = LIMITS[needed]
-        least = max(floor, share * n)
+    if np.all(found.rho[found.mask] == 1.0):
+        return Verdict(NOT_SHOWN, "it is the logging policy itself", *parts, None)
+    if n < LEAST:
+        why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
+        return Verdict(NOT_SHOWN, why, *parts, LEAST)
+    least, _, most = LIMITS[FAIR]
+    if rests.grade == POOR:
         why = (
             f"the estimate rests on {rests.ess:.1f} effective episodes of {n} (Pareto-k "
             f"{rests.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
         )
-        reached = share == 0 and 1.5 < rests.ess < least
-        further = math.ceil(n * (least / rests.ess - 1)) if reached else None
-        return Verdict(NOT_SHOWN, why, *parts, further, estimator)
+        more = 1.5 < rests.ess < least and rests.pareto_k <= most
+        return Verdict(NOT_SHOWN, why, *parts, math.ceil(n * least / rests.ess) if more else None)
+    held = f"with confidence {confidence:g}"
+    if rests.grade == FAIR:
+        held += ", half the error, because support is only fair"
     if gain.low > 0:
-        why = f"the improvement is at least {gain.low:.4g} with confidence {confidence:g}"
-        return Verdict(DEPLOY, why, *parts, 0, estimator)
+        return Verdict(DEPLOY, f"the improvement is at least {gain.low:.4g} {held}", *parts, n)
     if gain.high < 0:
-        why = f"it loses at least {-gain.high:.4g} with confidence {confidence:g}"
-        return Verdict(WORSE, why, *parts, None, estimator)
+        return Verdict(WORSE, f"it loses at least {-gain.high:.4g} {held}", *parts, None)
     why = f"the improvement lies between {gain.low:.4g} and {gain.high:.4g}: zero is not excluded"
-    further = None
+    needed = None
     if gain.estimate > 0:
-        further = math.ceil(n * (((gain.estimate - gain.low) / gain.estimate) ** 2 - 1))
-    return Verdict(NOT_SHOWN, why, *parts, further, estimator)
+        needed = math.ceil(n * ((gain.estimate - gain.low) / gain.estimate) ** 2)
+    return Verdict(NOT_SHOWN, why, *parts, needed)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gamps import evaluation, report
 from gamps.evaluation import bootstrap, guaranteed, student
-from gamps.evaluation.verdict import GOOD
+from gamps.evaluation.verdict import FAIR, GOOD, POOR
 from gamps.experiments.cells import fresh_folder, run_cells
 from gamps.experiments.judging import PROBLEMS, part
 
@@ -18,6 +18,7 @@ RESAMPLES = 1_000
 SHARED = 20  # replications that share one fit of Q, each fit to a log of its own
 NAMES = ("per-decision", "self-normalised", "doubly robust", "weighted doubly robust")
 RESAMPLED = ("self-normalised", "doubly robust")
+GRADES = (GOOD, FAIR, POOR)
 ADEQUATE = 1 / 3  # share of the episodes that is effective, in truth
 COLOURS = dict(zip(NAMES, ("#8a6d3b", "#2a9d5c", "#c1121f", "#1d6fa5"), strict=True))
 
@@ -72,7 +73,8 @@ def coverage(
         shown = [f"{1 - result['misses'][f'{e}, student']['all']:.3f}" for e in NAMES]
         table.add_row(
             f"{cells[name]['problem']} {result['distance']:g}", f"{result['effective']:.3f}",
-            f"{result['good']:.2f}", *shown, f"{1 - result['misses']['guaranteed']['all']:.3f}",
+            f"{result['grades'][GOOD]:.2f}", *shown,
+            f"{1 - result['misses']['guaranteed']['all']:.3f}",
         )  # fmt: skip
     results = {"cells": found, "summary": _summary(found)}
     settings = dict(replications=replications, episodes=episodes)
@@ -82,54 +84,72 @@ def coverage(
         out, "coverage", settings=settings, results=results, paper=paper, figure=figure, table=table
     )
     for name, numbers in results["summary"].items():
+        ends, flagged = numbers["adequate"], numbers["flagged"]
+        said = f"{ends[0]:.3f} to {ends[1]:.3f}" if ends else "no policy"
         report.console.print(
-            f"{name}: adequate support {numbers['adequate'][0]:.3f} to {numbers['adequate'][1]:.3f}"
-            f", of its misses elsewhere {numbers['flagged']:.3f} are not graded good",
+            f"{name}: with adequate support {said}; of {numbers['misses']} misses elsewhere "
+            + ("none" if flagged is None else f"{flagged:.3f}")
+            + " are not graded good",
             soft_wrap=True,
         )
+    worst = {
+        grade: [c["verdict"][grade] for c in found.values() if c["grades"][grade] >= 0.05]
+        for grade in (GOOD, FAIR)
+    }
+    for grade, shares in worst.items():
+        if shares:
+            report.console.print(
+                f"lower bound of a verdict at 95 %, support {grade}: above the true improvement in "
+                f"{min(shares):.3f} to {max(shares):.3f} of the logs",
+                soft_wrap=True,
+            )
 
 
 def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     """Misses of every estimator and interval, for one policy."""
     problem = PROBLEMS[arguments["problem"]]()
-    n, distance = arguments["episodes"], arguments["distance"]
+    n, distance, total = (arguments[k] for k in ("episodes", "distance", "replications"))
     policy, behaviour = problem.target(distance), problem.behaviour
     truth, error = problem.value(policy)
+    gain, _ = problem.gain(policy)
     below: dict[str, list[bool]] = {}
     above: dict[str, list[bool]] = {}
-    ess, grades, squares = [], [], []
-    for block in range(-(-arguments["replications"] // SHARED)):
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(20_261_115), block), 4)
-        q = evaluation.fitted_q(
-            keys[0], policy, problem.log(behaviour, keys[1], n), problem.discount
-        )
+    ess, grades, squares, short = [], [], [], []
+    for start in range(0, total, SHARED):
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(20_261_115), start), 4)
+        other = problem.log(behaviour, keys[1], n)
+        q = evaluation.fitted_q(keys[0], policy, other, problem.discount)
         logs = problem.log(behaviour, keys[2], SHARED * n)
         values = q.at(keys[3], logs)
         every = evaluation.evidence(
             policy, logs, problem.discount, q_values=values[0], state_values=values[1]
         )
         whole = np.take_along_axis(every.rho, every.mask.sum(axis=1)[:, None] - 1, 1)[:, 0]
-        for i in range(SHARED):
+        for i in range(min(SHARED, total - start)):
             rows = slice(i * n, (i + 1) * n)
             one = part(every, rows)
             rests = evaluation.graded(np.log(whole[rows]))
             ess.append(rests.ess)
-            grades.append(rests.grade == GOOD)
+            grades.append(rests.grade)
             for name, interval in _intervals(one, problem.lowest).items():
                 below.setdefault(name, []).append(interval.high < truth)
                 above.setdefault(name, []).append(interval.low > truth)
+            bound = evaluation.judge(policy, jax.tree.map(lambda x, r=rows: x[r], logs), one)
+            short.append(bound.improvement.low > gain)
         squares.append(np.mean(whole**2))
-    good = np.asarray(grades)
     return {
         "distance": distance,
         "truth": truth,
         "truth_error": error,
         "effective": 1 / float(np.mean(squares)),
         "ess": np.quantile(ess, [0.05, 0.5, 0.95]).tolist(),
-        "good": float(good.mean()),
-        "misses": {name: _misses(np.asarray(above[name]), np.asarray(below[name]), good)
-                   for name in above},
-    }  # fmt: skip
+        "grades": {grade: grades.count(grade) / len(grades) for grade in GRADES},
+        "misses": {
+            name: _misses(np.asarray(above[name]), np.asarray(below[name]), np.asarray(grades))
+            for name in above
+        },
+        "verdict": _by_grade(np.asarray(short), np.asarray(grades)),
+    }
 
 
 def _intervals(one: evaluation.Evidence, lowest: float) -> dict[str, Any]:
@@ -145,29 +165,36 @@ def _intervals(one: evaluation.Evidence, lowest: float) -> dict[str, Any]:
     return found
 
 
-def _misses(above: np.ndarray, below: np.ndarray, good: np.ndarray) -> dict[str, float | None]:
-    """Shares: of all logs, on either side, of those graded good; and of misses not graded good."""
+def _misses(above: np.ndarray, below: np.ndarray, grades: np.ndarray) -> dict[str, Any]:
+    """Shares of all logs, on either side and by grade; and of the misses, those not graded good."""
     miss = above | below
     return {
         "all": float(miss.mean()),
         "above": float(above.mean()),
         "below": float(below.mean()),
-        "graded_good": float(miss[good].mean()) if good.any() else None,
-        "flagged": float((~good)[miss].mean()) if miss.any() else None,
+        "by_grade": _by_grade(miss, grades),
+        "flagged": float((grades != GOOD)[miss].mean()) if miss.any() else None,
         "count": int(miss.sum()),
     }
 
 
+def _by_grade(miss: np.ndarray, grades: np.ndarray) -> dict[str, float | None]:
+    return {g: float(miss[grades == g].mean()) if (grades == g).any() else None for g in GRADES}
+
+
 def _summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Least and largest coverage where support is adequate; misses that are flagged where not."""
-    result = {}
+    result: dict[str, Any] = {}
     for name in next(iter(found.values()))["misses"]:
         right = [1 - c["misses"][name]["all"] for c in found.values() if c["effective"] >= ADEQUATE]
         thin = [c["misses"][name] for c in found.values() if c["effective"] < ADEQUATE]
         count = sum(m["count"] for m in thin)
-        flagged = sum(m["count"] * (m["flagged"] or 0.0) for m in thin) / max(count, 1)
-        ends = [min(right), max(right)] if right else [float("nan")] * 2
-        result[name] = {"adequate": ends, "flagged": flagged if count else 1.0, "misses": count}
+        flagged = sum(m["count"] * (m["flagged"] or 0.0) for m in thin)
+        result[name] = {
+            "adequate": [min(right), max(right)] if right else None,
+            "flagged": flagged / count if count else None,
+            "misses": count,
+        }
     return result
 
 

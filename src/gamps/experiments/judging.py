@@ -36,6 +36,7 @@ class Problem:
       discount: γ.
       lowest: return that an episode can have.
       value: the true mean return of a policy, and its standard error.
+      gain: over the logging policy, in the same games.
     """
 
     env: Any
@@ -46,6 +47,7 @@ class Problem:
     discount: float
     lowest: float
     value: Callable[[Policy], tuple[float, float]]
+    gain: Callable[[Policy], tuple[float, float]]
 
     def log(self, policy: Policy, key: Any, n: int) -> Trajectories:
         """Episodes under a policy."""
@@ -79,9 +81,12 @@ def gridworld() -> Problem:
             v = (pi * (rewards + discount * moves @ v)).sum(axis=1)
         return float(first @ v), 0.0
 
+    def gain(policy: Policy) -> tuple[float, float]:
+        return value(policy)[0] - value(behaviour)[0], 0.0
+
     lowest = -(1 - discount**steps) / (1 - discount)
     distances = (-0.6, -0.3, -0.1, 0.1, 0.3, 1.0)
-    return Problem(env, behaviour, target, distances, steps, discount, lowest, value)
+    return Problem(env, behaviour, target, distances, steps, discount, lowest, value, gain)
 
 
 def minigolf() -> Problem:
@@ -94,17 +99,25 @@ def minigolf() -> Problem:
         moved = (behaviour.weights * (1 - 0.45 * distance), std)
         return eqx.tree_at(lambda p: (p.weights, p.log_std), behaviour, moved)
 
-    def value(policy: Policy) -> tuple[float, float]:
+    def returns(policy: Policy) -> np.ndarray:
         found = []
         for i in range(8):
             log = _collect(env, policy, jax.random.key(10**6 + i), FRESH, HORIZON)
             found.append(np.asarray(log.rewards, np.float64) @ discount ** np.arange(HORIZON))
-        returns = np.concatenate(found)
-        return float(returns.mean()), float(returns.std() / np.sqrt(len(returns)))
+        return np.concatenate(found)
+
+    def mean(numbers: np.ndarray) -> tuple[float, float]:
+        return float(numbers.mean()), float(numbers.std() / np.sqrt(len(numbers)))
+
+    base = returns(behaviour)
 
     distances = (-0.5, 0.15, 0.3, 0.45, 0.6, 1.0)
     # Nineteen strokes short of the hole, and one past it, undiscounted.
-    return Problem(env, behaviour, target, distances, HORIZON, discount, -119.0, value)
+    return Problem(
+        env, behaviour, target, distances, HORIZON, discount, -119.0,
+        value=lambda policy: mean(returns(policy)),
+        gain=lambda policy: mean(returns(policy) - base),
+    )  # fmt: skip
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {"gridworld": gridworld, "minigolf": minigolf}

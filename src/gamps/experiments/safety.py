@@ -9,10 +9,8 @@ import equinox as eqx
 import jax
 import numpy as np
 import optax
-from jaxtyping import Array, Key
 
 from gamps import evaluation, recipes, report, search
-from gamps.envs import collect
 from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE
 from gamps.experiments.cells import fresh_folder, run_cells
 from gamps.experiments.judging import PROBLEMS, Problem
@@ -23,16 +21,21 @@ from gamps.values import Exact, Imagined
 
 WORDS = (DEPLOY, NOT_SHOWN, WORSE)
 HELD_OUT = 0.2
-# Iterations, and the share of the learning rate: better or worse by a hair, or by a long way.
-STRIDES = {"hair": (1, 0.1), "step": (1, 1.0), "way": (9, 1.0)}
-LEAST_ESS = 0.1  # share of the episodes at which a policy rests: beyond, nothing could be shown
+# Iterations, share of the learning rate, and the share of the episodes that must be effective for a
+# search to go on: better or worse by a hair, or by so much that nothing can be shown any more.
+STRIDES = {
+    "hair": (1, 0.1, 0.0),
+    "step": (1, 1.0, 0.0),
+    "way": (9, 1.0, 0.1),
+    "far": (25, 1.0, 0.0),
+}
 RATES = {"gridworld": 0.2, "minigolf": 0.08}
 ADAM = optax.scale_by_adam()
 
 
 def safety(
     *,
-    policies: int = 28,
+    policies: int = 21,
     sizes: tuple[int, ...] = (250, 1_000, 4_000),
     out: Path = Path("runs/safety"),
     quick: bool = False,
@@ -44,8 +47,9 @@ def safety(
     """Verdicts on trained policies whose true worth is known, half of them sabotaged.
 
     Each log is split; a policy is trained on one part by gradient-aware search, for a hair's
-    breadth, one step or nine, up or, sabotaged, down; the verdict is by the other part. On the
-    gridworld the truth is exact, on minigolf it is the mean of fresh games. What counts is how
+    breadth, one step, nine within a trust region, or 25 without, up or, sabotaged, down; the
+    verdict is by the other part. On the gridworld the truth is exact, on minigolf it is the mean of
+    fresh games, and what is within two standard errors of none is left out. What counts is how
     often deploy is said of a policy that is truly worse than the logging one, and how often of one
     that is better.
 
@@ -75,7 +79,7 @@ def safety(
     results = {"rows": _rows(cells, found), "cells": found}
     table = report.rich_table(
         f"Verdicts at {confidence:.0%} on {policies * len(cells)} trained policies",
-        ["problem, episodes", "worse", "deploy said", "better", "deploy said", "worse said"],
+        ["", "worse", "deploy said", "better", "deploy said", "worse said"],
         caption="Worse and better in truth, each with what was said of them.",
     )
     for name, row in results["rows"].items():
@@ -97,42 +101,32 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     count, n = arguments["policies"], arguments["episodes"]
     # Another log for every policy, and the same for both directions.
     start = jax.random.fold_in(jax.random.key(7), n * 10 + list(STRIDES).index(arguments["stride"]))
-    keys = jax.random.split(start, count)
-    logs = _logs(problem, keys, n)
+    keys = jax.random.split(start, (4, count))
+    logs = jax.vmap(lambda key: problem.log(problem.behaviour, key, n))(keys[0])
     held = int(n * HELD_OUT)
     learned = jax.tree.map(lambda x: x[:, held:], logs)
     judged = jax.tree.map(lambda x: x[:, :held], logs)
-    trained = _trained(problem, keys, learned, arguments)
-    base, _ = problem.value(problem.behaviour)
-    found: dict[str, list[Any]] = {"gain": [], "word": [], "low": [], "estimate": [], "ess": []}
+    trained = _trained(problem, keys[1], learned, arguments)
+    found: dict[str, list[Any]] = {
+        k: [] for k in ("gain", "error", "word", "low", "estimate", "ess")
+    }
     for i in range(count):
         policy, mine, other = (
             jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, tree)
             for tree in (trained, learned, judged)
         )
-        q = evaluation.fitted_q(keys[i], policy, mine, problem.discount)
-        values = q.at(keys[i], other)
+        q = evaluation.fitted_q(keys[2, i], policy, mine, problem.discount)
+        values = q.at(keys[3, i], other)
         seen = evaluation.evidence(
             policy, other, problem.discount, q_values=values[0], state_values=values[1]
         )
         verdict = evaluation.judge(policy, other, seen, confidence=arguments["confidence"])
-        found["gain"].append(problem.value(policy)[0] - base)
-        found["word"].append(verdict.word)
-        found["low"].append(verdict.improvement.low)
-        found["estimate"].append(verdict.improvement.estimate)
-        found["ess"].append(verdict.support.ess)
+        gain, error = problem.gain(policy)
+        bound, ess = verdict.improvement, verdict.support.ess
+        numbers = (gain, error, verdict.word, bound.low, bound.estimate, ess)
+        for name, value in zip(found, numbers, strict=True):
+            found[name].append(value)
     return found
-
-
-def _logs(problem: Problem, keys: Key[Array, "n"], n: int) -> Trajectories:
-    @eqx.filter_jit
-    def make(policy: Policy, keys: Array) -> Trajectories:
-        return jax.vmap(
-            lambda key: collect(problem.env, policy, key, n=n, steps=problem.steps)
-        )(keys)  # fmt: skip
-
-    logs: Trajectories = make(problem.behaviour, keys)
-    return logs
 
 
 def _trained(problem: Problem, keys: Any, logs: Trajectories, arguments: dict[str, Any]) -> Policy:
@@ -140,7 +134,7 @@ def _trained(problem: Problem, keys: Any, logs: Trajectories, arguments: dict[st
     env, sign = problem.env, -1.0 if arguments["down"] else 1.0
     known = env.task()
     task = Task(lambda *seen: sign * known.reward(*seen), known.discount, known.terminal)
-    iterations, share = STRIDES[arguments["stride"]]
+    iterations, share, least = STRIDES[arguments["stride"]]
     grid = arguments["problem"] == "gridworld"
     values = Exact() if grid else Imagined(rollouts=10, horizon=20, antithetic=False)
     model = env.effect_model() if grid else env.linear_model()
@@ -152,7 +146,7 @@ def _trained(problem: Problem, keys: Any, logs: Trajectories, arguments: dict[st
             values=values,
             learning_rate=share * RATES[arguments["problem"]],
             optimiser=ADAM,
-            least_ess=LEAST_ESS * log.n_trajectories,
+            least_ess=least * log.n_trajectories,
         )
         return built, built.init(problem.behaviour, model)
 
@@ -163,22 +157,25 @@ def _trained(problem: Problem, keys: Any, logs: Trajectories, arguments: dict[st
 
 
 def _rows(cells: dict[str, Any], found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By problem and size, and all together."""
+    """By problem and size, by stride, and all; ties are within two standard errors of zero."""
     groups: dict[str, list[str]] = {}
-    for name, given in cells.items():
-        for group in (f"{given['problem']}, {given['episodes']}", "all"):
-            groups.setdefault(group, []).append(name)
-    groups["all"] = groups.pop("all")
+    for part in ("problem", "stride", "all"):
+        for name, given in cells.items():
+            group = f"{given['problem']}, {given['episodes']}" if part == "problem" else part
+            groups.setdefault(given["stride"] if part == "stride" else group, []).append(name)
     rows = {}
     for group, names in groups.items():
-        gain, word = (np.concatenate([found[n][k] for n in names]) for k in ("gain", "word"))
-        worse, deploy = gain < 0, word == DEPLOY
+        gain, error, word = (
+            np.concatenate([found[n][k] for n in names]) for k in ("gain", "error", "word")
+        )
+        worse, better = gain < -2 * error, gain > 2 * error
         rows[group] = {
             "worse": int(worse.sum()),
-            "wrong": int((worse & deploy).sum()),
-            "better": int((~worse).sum()),
-            "power": float(deploy[~worse].mean()) if (~worse).any() else 0.0,
-            "slandered": int((~worse & (word == WORSE)).sum()),
+            "wrong": int((worse & (word == DEPLOY)).sum()),
+            "better": int(better.sum()),
+            "power": float((word == DEPLOY)[better].mean()) if better.any() else 0.0,
+            "slandered": int((better & (word == WORSE)).sum()),
+            "tied": int((~worse & ~better).sum()),
         }
     return rows
 

@@ -19,6 +19,7 @@ from gamps.weights import GradientAware
 SAMPLES = 64  # imagined next observations of a transition
 TRANSITIONS = 2_000  # that are looked at
 LANES = 20  # imagined episodes beside a logged one
+EPISODES = 200  # logged ones that are imagined again
 
 
 class Weighing(NamedTuple):
@@ -37,25 +38,20 @@ class Weighing(NamedTuple):
     uniform: np.ndarray
 
 
-def weighing(policy: Policy, log: Trajectories, discount: Any, *, window: int) -> Weighing:
-    """Ratios over time and both weightings; ω with ratios of the last `window` steps."""
-    log_rho, omega = map(np.asarray, _weigh(policy, log, discount, window))
+def weighing(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> Weighing:
+    """Ratios over time, and both weightings of a fit; ω with ratios that `ratio` transformed."""
+    ess, omega = map(np.asarray, _weigh(policy, log, discount, ratio))
     mask = np.asarray(log.mask)
-    log_rho = np.where(mask, log_rho, -np.inf)
-    top = log_rho.max(axis=0)
-    rho = np.exp(log_rho - np.where(np.isfinite(top), top, 0.0))
-    squares = (rho**2).sum(axis=0)
-    ess = np.divide(rho.sum(axis=0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
-    total = max(omega.sum(), 1e-300)
-    return Weighing(ess, mask.sum(axis=0), omega / total, mask / mask.sum())
+    return Weighing(ess, mask.sum(axis=0), omega / max(omega.sum(), 1e-300), mask / mask.sum())
 
 
 @eqx.filter_jit
-def _weigh(policy: Policy, log: Trajectories, discount: Any, window: int) -> tuple[Array, Array]:
+def _weigh(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> tuple[Array, Array]:
     log_rho = importance.log_rho(policy, log)
-    kept = importance.Window(window)(log_rho)
-    ratios = importance.Ratios.of(kept, log.mask, discount)
-    return log_rho, GradientAware()(policy, log, ratios)
+    taken = jnp.where(log.mask, log_rho, -jnp.inf)
+    ess = jax.vmap(importance.effective_sample_size, in_axes=1)(taken)
+    ratios = importance.Ratios.of(ratio(log_rho), log.mask, discount)
+    return ess, GradientAware()(policy, log, ratios)
 
 
 class Predictions(NamedTuple):
@@ -82,9 +78,8 @@ def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictio
     below = (drawn < following[:, None]).mean(axis=1)
     equal = (drawn == following[:, None]).mean(axis=1)
     spread = np.random.default_rng(1).random(below.shape)  # a tie is any of its ranks
-    spread = np.where(equal > 0, equal * spread, spread / (SAMPLES + 1))
-    rank = below * SAMPLES / (SAMPLES + 1) + spread
-    return Predictions(following - states, drawn.mean(axis=1) - states, np.clip(rank, 0, 1))
+    rank = (below * SAMPLES + (equal * SAMPLES + 1) * spread) / (SAMPLES + 1)
+    return Predictions(following - states, drawn.mean(axis=1) - states, rank)
 
 
 @eqx.filter_jit

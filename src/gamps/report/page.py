@@ -31,7 +31,6 @@ td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 tr.fatal td:first-child { color: #c1121f; } tr.warning td:first-child { color: #a86c00; }
 figure { margin: .8rem 0; } img { max-width: 100%; height: auto; display: block; }
 figcaption { color: var(--grey); font-size: .9rem; max-width: 46rem; }
-footer { margin-top: 2rem; color: var(--grey); font-size: .85rem; }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; }
   figure, table, .verdict { break-inside: avoid; } h2 { break-after: avoid; } }
 """

@@ -69,7 +69,7 @@ def over_time(found: Weighing) -> Any:
         (found.omega, "gradient-aware", NEW),
     ):
         axes[0, 1].plot(steps, weights.sum(axis=0), color=colour, label=label)
-    axes[0, 1].set(xlabel="step", ylabel="share of the fit's weight")
+    axes[0, 1].set(xlabel="step", ylabel="share of a fit's weight")
     axes[0, 1].legend(frameon=False, fontsize=8)
     return figure
 
@@ -107,7 +107,7 @@ def _along_one(values: np.ndarray, shares: tuple[np.ndarray, np.ndarray]) -> Any
     for weights, label, colour in drawn:
         look: dict[str, Any] = {"histtype": "step", "linewidth": 1.8}
         axes[0, 0].hist(values, edges, weights=weights, color=colour, label=label, **look)
-    axes[0, 0].set(xlabel="observation[0]", ylabel="share of the fit's weight")
+    axes[0, 0].set(xlabel="observation[0]", ylabel="share of a fit's weight")
     axes[0, 0].legend(frameon=False, fontsize=8)
     return figure
 
@@ -162,7 +162,7 @@ def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: n
 
 
 def _largest(changes: np.ndarray) -> list[int]:
-    """The dimensions that change most, relative to their middle half."""
+    """The dimensions that change most, in their own units."""
     spread = changes.std(axis=0)
     return sorted(int(j) for j in np.argsort(-spread)[:MOST])
 

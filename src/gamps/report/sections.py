@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +10,36 @@ import jax
 import numpy as np
 
 from gamps import inspection
-from gamps.evaluation import UNFIT, Verdict
-from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE
+from gamps.evaluation import UNSPREAD
+from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
+from gamps.importance import Clip, Window
 from gamps.learning import Settings
 from gamps.policies import Boltzmann
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.training import folder
 from gamps.training.finished import Finished
+from gamps.training.judged import Judged, rows_of, said
 from gamps.training.setup import policy_of
 
+# How each recipe takes the ratios of its weights.
+RATIOS: dict[str, tuple[Any, str]] = {
+    "default": (Window(Settings().window), f"of the last {Settings().window} steps"),
+    "gamps_paper": (lambda log_rho: log_rho, "of all steps before"),
+}
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
-def sections(run: Path, made: Finished, every: Mapping[str, Verdict], chosen: str) -> list[Section]:
+def sections(run: Path, found: Judged) -> list[Section]:
     """All of them.
 
     Args:
       run: the folder.
-      made: what is in it.
-      every: the verdict by each estimator.
-      chosen: the one that counts.
+      found: what is in it, and what is said of it.
     """
-    key = jax.random.key(made.words.seed)
+    made, key = found.made, jax.random.key(found.made.words.seed)
     return [
-        _verdict(made, every, chosen),
+        _verdict(found),
         _learning(run),
         _support(made),
         _model(key, made),
@@ -44,31 +49,21 @@ def sections(run: Path, made: Finished, every: Mapping[str, Verdict], chosen: st
     ]
 
 
-def _verdict(made: Finished, every: Mapping[str, Verdict], chosen: str) -> Section:
-    found = every[chosen]
-    text = f"{found.why[:1].upper()}{found.why[1:]}."
-    if found.further:
-        text += f" About {found.further} more episodes would be needed, if the estimate is right."
-    rows = []
-    for name, other in every.items():
-        value, gain = other.value, other.improvement
-        rows.append([
-            f"{name} (the verdict's)" if name == chosen else name,
-            f"{value.estimate:.4g}", f"{value.low:.4g} to {value.high:.4g}",
-            f"{gain.estimate:.4g}", f"{gain.low:.4g} to {gain.high:.4g}",
-        ])  # fmt: skip
-    bounds = f"{found.improvement.confidence:.0%} bounds"
-    support = found.support
+def _verdict(found: Judged) -> Section:
+    why = said(found.verdict)
+    verdict, held_out = found.verdict, found.made.held_out
+    support, confidence = verdict.support, found.every[ROBUST].value.confidence
+    bounds = f"{confidence:.0%} bounds"
     caption = (
-        f"Improvement by every estimator, with one-sided {bounds}. Those of "
-        f"{' and '.join(UNFIT)} leave their own error out."
+        f"Improvement by every estimate, with one-sided {bounds}. The verdict rests on {ROBUST}; "
+        f"the bounds of {' and '.join(UNSPREAD)} leave their own error out."
     )
     notes = [
-        f"The new policy, with the noise it acts with, against the logging policy, on "
-        f"{made.held_out.n_trajectories} episodes that training never saw. Support: "
+        "The new policy, with the noise it acts with, against the logging policy, on "
+        f"{held_out.n_trajectories} episodes of {found.by} that training never saw. Support: "
         f"{support.ess:.1f} effective episodes, Pareto-k {support.pareto_k:.2f}: {support.grade}."
     ]
-    if made.data.densities == "estimated":
+    if found.densities == "estimated":
         notes.append(
             "The densities of the log are estimated: every ratio is as good as that fit, and its "
             "error is in no bound."
@@ -76,10 +71,10 @@ def _verdict(made: Finished, every: Mapping[str, Verdict], chosen: str) -> Secti
     return Section(
         "May it be deployed?",
         [
-            Banner(LOOKS[found.word], found.word, text),
+            Banner(LOOKS[verdict.word], verdict.word, f"{why[:1].upper()}{why[1:]}."),
             *notes,
-            Picture("improvement", pictures.estimates(every, chosen), caption),
-            Table(["estimator", "value", bounds, "improvement", bounds], rows),
+            Picture("improvement", pictures.estimates(found.every, ROBUST), caption),
+            Table(["estimate", "value", bounds, "improvement", bounds], rows_of(found)),
         ],
     )
 
@@ -96,12 +91,14 @@ def _learning(run: Path) -> Section:
 
 
 def _support(made: Finished) -> Section:
-    log, policy = made.learned, made.progress.best
-    whole = made.words.recipe != "default"
-    window = log.n_steps if whole else Settings().window
-    found = diagnostics.weighing(policy, log, made.task.discount, window=window)
-    mask = np.asarray(log.mask)
-    said = "all steps before" if whole else f"the last {window} steps, as the default takes them"
+    log, policy, recipe = made.learned, made.progress.best, made.words.recipe
+    ratio, said = RATIOS.get(recipe, (Clip(10.0), "of all steps before, cut off at ten"))
+    found = diagnostics.weighing(policy, log, made.task.discount, ratio)
+    if "choice" in made.progress.plain:
+        exponent = made.progress.plain["choice"][1]
+        said += f"; the fit took them to the power {exponent:g}, as evidence chose"
+    elif made.progress.state.model is None:
+        said += f"; recipe {recipe} fits no model, so they only show where one would look"
     return Section(
         "Which part of the log speaks of the new policy",
         [
@@ -109,13 +106,13 @@ def _support(made: Finished) -> Section:
                 "over-time",
                 pictures.over_time(found),
                 "Left: how many logged episodes effectively speak of the new policy after so many "
-                f"steps. Right: where in an episode the fit looks; ω has ratios of {said}.",
+                "steps. Right: where in an episode a fit looks, by maximum likelihood and by "
+                f"gradient-aware weights. Their ratios are {said}.",
             ),
             Picture(
                 "over-states",
-                pictures.over_states(np.asarray(log.states), found, mask),
-                "Share of the fit's weight over the state space, maximum likelihood beside "
-                "gradient-aware.",
+                pictures.over_states(np.asarray(log.states), found, np.asarray(log.mask)),
+                "The same over the state space, maximum likelihood beside gradient-aware.",
             ),
         ],
     )
@@ -127,7 +124,8 @@ def _model(key: Any, made: Finished) -> Section:
         return Section(title, [f"Recipe {made.words.recipe} has no model."])
     key_one, key_loop = jax.random.split(key)
     one = diagnostics.predictions(key_one, model, log)
-    loop = diagnostics.open_loop(key_loop, model, made.task, log)
+    some = jax.tree.map(lambda x: x[: diagnostics.EPISODES], log)
+    loop = diagnostics.open_loop(key_loop, model, made.task, some)
     plain = made.progress.plain
     parts: list[Any] = []
     if "choice" in plain:
@@ -149,7 +147,7 @@ def _model(key: Any, made: Finished) -> Section:
             ),
             Picture(
                 "model-bands",
-                pictures.bands(*loop, np.asarray(log.next_states), np.asarray(log.mask)),
+                pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
                 "Open loop: the logged actions from the logged starts, in the model alone. Median "
                 "and 5 to 95 % over episodes that go on.",
             ),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+import numpy as np
+
 from gamps import datasets
+from gamps.errors import SettingError
 from gamps.learning import Progress
 from gamps.tasks import Task
 from gamps.training.loop import taken_up
@@ -45,3 +50,25 @@ def opened(run: Path) -> Finished:
     progress, _, _ = taken_up(build(words, data), run)
     parts = split(data.trajectories, words.held_out, words.seed)
     return Finished(words, data, task_of(words.task), *parts, progress)
+
+
+def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]:
+    """The episodes of a log that are not among those learned from, and how many were dropped.
+
+    Raises:
+      SettingError: if fewer than three are left.
+    """
+    known = set(_contents(learned))
+    kept = [i for i, content in enumerate(_contents(log)) if content not in known]
+    if len(kept) < 3:
+        finding = f"{len(kept)} of {log.n_trajectories} episodes are new to the training"
+        raise SettingError("log", finding, "Give a log that it was not made of")
+    rows = np.asarray(kept)
+    return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)
+
+
+def _contents(log: Trajectories) -> Iterator[bytes]:
+    """Each episode as it was, without its padding."""
+    observations, actions = (np.asarray(x) for x in (log.observations, log.actions))
+    for i, length in enumerate(np.asarray(log.lengths)):
+        yield observations[i, : length + 1].tobytes() + actions[i, :length].tobytes()

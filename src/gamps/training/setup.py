@@ -115,7 +115,7 @@ def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Tra
     if not 0 < share < 1:
         raise SettingError("held_out", f"{share}", "Choose a share between 0 and 1")
     n = log.n_trajectories
-    held = max(math.ceil(share * n), 2)
+    held = max(math.ceil(share * n), 3)
     if n - held < 5:
         finding = f"{n} episodes, of which {held} are held out"
         raise SettingError("log", finding, "Log more episodes: learning needs at least five")

@@ -32,11 +32,31 @@ class LinearQ(eqx.Module):
         return self.features(observation, action) @ self.weights
 
 
-def sweep(
+def moments(
     features: Float[Array, "n F"],
     rewards: Float[Array, "n"],
     following: Float[Array, "n F"],
     mask: Bool[Array, "n"],
+) -> tuple[Float[Array, "F F"], Float[Array, "F k"]]:
+    """What a regression needs of transitions; a sum, so blocks of a log add up.
+
+    Args:
+      features: φ(s, a) of a transition.
+      rewards: its reward.
+      following: what φ(s', a') is expected to be; zero where the episode ends.
+      mask: rows that count.
+    """
+    used = jnp.where(mask[:, None], features, 0.0).T
+    # What padding imagines may be infinite, and nothing times that is not nothing.
+    rewards = jnp.where(mask, rewards, 0.0)
+    following = jnp.where(mask[:, None], following, 0.0)
+    right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
+    return used @ jnp.where(mask[:, None], features, 0.0), right
+
+
+def sweep(
+    gram: Float[Array, "F F"],
+    right: Float[Array, "F k"],
     discount: Any,
     *,
     sweeps: int,
@@ -45,20 +65,13 @@ def sweep(
     """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before.
 
     Args:
-      features: φ(s, a) of a transition.
-      rewards: its reward.
-      following: what φ(s', a') is expected to be; zero where the episode ends.
-      mask: rows that count.
+      gram: from `moments`.
+      right: the same.
       discount: γ.
       sweeps: how many steps ahead the last looks.
       ridge: of the regression, relative to its diagonal.
     """
-    used = jnp.where(mask[:, None], features, 0.0).T
-    # What padding imagines may be infinite, and nothing times that is not nothing.
-    rewards = jnp.where(mask, rewards, 0.0)
-    following = jnp.where(mask[:, None], following, 0.0)
-    right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
-    solved = regress(used @ features, right, ridge=ridge)
+    solved = regress(gram, right, ridge=ridge)
     gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
 
     def one(weights: Array, _: None) -> tuple[Array, Array]:
@@ -121,9 +134,8 @@ class FittedQ(eqx.Module):
             states, actions, jax.random.normal(key, size, dtype)
         )
         features = jax.vmap(self.features)(states, actions)
-        weights = sweep(
-            features, rewards, following, mask, task.discount, sweeps=self.sweeps, ridge=self.ridge
-        )
+        sums = moments(features, rewards, following, mask)
+        weights = sweep(*sums, task.discount, sweeps=self.sweeps, ridge=self.ridge)
         return LinearQ(weights[-1], self.features)
 
     def __call__(
