@@ -320,7 +320,7 @@ def coverage() -> str:
         misses = cell["misses"]
         shown = [f"{1 - misses[f'{n}, student']['all']:.3f}" for n in names]
         problem = f"{name.rpartition('-')[0]} {cell['distance']:g}"
-        effective, good = f"{cell['effective']:.3f}", f"{cell['good']:.2f}"
+        effective, good = f"{cell['effective']:.3f}", f"{cell['grades']['good']:.2f}"
         rows.append([problem, effective, good, *shown, f"{1 - misses['guaranteed']['all']:.3f}"])
     return table(["problem, distance", "effective", "graded good", *names, "guaranteed"], rows)
 
@@ -330,9 +330,18 @@ def intervals() -> str:
     rows = []
     for name, numbers in load("coverage")["results"]["summary"].items():
         low, high = numbers["adequate"]
-        flagged = f"{numbers['flagged']:.3f} of {numbers['misses']}"
+        flagged = (
+            f"{numbers['flagged']:.3f} of {numbers['misses']}" if numbers["misses"] else "none"
+        )
         rows.append([name, f"{low:.3f} to {high:.3f}", flagged])
     return table(["estimate, interval", "coverage, adequate", "misses elsewhere flagged"], rows)
+
+
+def bounds_of_verdicts(grade: str) -> str:
+    """How often the lower bound of a verdict is above the truth, over policies often so graded."""
+    cells = load("coverage")["results"]["cells"].values()
+    shares = [c["verdict"][grade] for c in cells if c["grades"][grade] >= 0.05]
+    return f"{min(shares):.1%} to {max(shares):.1%}"
 
 
 def safety() -> str:
@@ -344,8 +353,8 @@ def safety() -> str:
         rows.append(
             [name, str(row["worse"]), wrong, str(row["better"]), power, str(row["slandered"])]
         )
-    header = ["problem, episodes", "truly worse", "deploy said", "truly better", "deploy said"]
-    return table([*header, "worse said"], rows)
+    header = ["", "truly worse", "deploy said", "truly better", "deploy said", "worse said"]
+    return table(header, rows)
 
 
 def judged_by_peers() -> str:
@@ -395,6 +404,8 @@ def page() -> str:
         "GOLF_OPTIMUM": f"{load('peers')['settings']['optimum']['minigolf']:.2f}",
         "COVERAGE": coverage(),
         "INTERVALS": intervals(),
+        "VERDICT_GOOD": bounds_of_verdicts("good"),
+        "VERDICT_FAIR": bounds_of_verdicts("fair"),
         "SAFETY": safety(),
         "N_SAFETY": str(
             sum(load("safety")["results"]["rows"]["all"][k] for k in ("worse", "better"))

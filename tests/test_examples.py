@@ -60,8 +60,11 @@ def test_the_tutorial_and_the_examples_of_all_help_texts(tmp_path):
     shutil.rmtree(tmp_path / "data" / "tanks" / "day-v0")
     raw = example_of("import").replace("--log-prob logp", "").replace("day-v0", "raw-v0")
     run(raw, tmp_path)
-    for name in ("import", "inspect", "train", "resume", "export", "play"):
+    for name in ("import", "inspect", "train", "resume", "report", "export", "play"):
         run(example_of(name), tmp_path)
+    other = example_of("train").replace("runs/tanks", "runs/tanks-pgt")
+    run(f"{other} --recipe pgt --iterations 3", tmp_path)
+    assert "on the same episodes" in run(example_of("compare"), tmp_path)
     assert "effective episodes" in run(example_of("evaluate"), tmp_path, statuses=(0, 3, 4))
     shutil.rmtree(tmp_path / "data" / "tanks" / "day-v0")
     assert "calibration" in run(example_of("fit-behaviour"), tmp_path)

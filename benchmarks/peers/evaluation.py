@@ -39,9 +39,14 @@ def ours(problem: Problem, policy: Any, log: Any, key: Any) -> dict[str, float]:
     found = {}
     for name in whole:
         parts = turns if "robust" in name else [whole]
-        each = [evaluation.value(evaluation.ESTIMATORS[p[name][1]](p[name][0])) for p in parts]
+        each = [value_of(part[name]) for part in parts]
         found[f"gamps {name}"] = float(np.mean(each))
     return found
+
+
+def value_of(case: evaluation.Case) -> float:
+    """One estimate."""
+    return float(evaluation.value(evaluation.ESTIMATORS[case.estimator](case.found)))
 
 
 def written(log: Any, path: Path) -> None:
@@ -55,9 +60,14 @@ def written(log: Any, path: Path) -> None:
     np.savez(path, **rows, mask=mask, starts=np.asarray(log.states)[:, 0].astype(np.float32))
 
 
-def main(python: str, logs: int = 20, out: Path = Path("runs/peers-evaluation")) -> None:
+def main(
+    python: str,
+    logs: int = 20,
+    out: Path = Path("runs/peers-evaluation"),
+    overwrite: bool = False,
+) -> None:
     """Print the table and write evaluation.json and evaluation.png."""
-    out = report.folder(out, "evaluation", overwrite=True)
+    out = report.folder(out, "evaluation", overwrite=overwrite)
     problem, jobs, cells = minigolf(), [], {}
     for d, distance in enumerate(DISTANCES):
         policy = problem.target(distance)
@@ -80,7 +90,7 @@ def main(python: str, logs: int = 20, out: Path = Path("runs/peers-evaluation"))
     if subprocess.run(command, check=False).returncode:  # noqa: S603
         sys.exit("the peers' part failed, see above")
     for name, cell in cells.items():
-        cell |= json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        cell |= json.loads((out / f"{name}.json").read_text(encoding="utf-8"))["found"]
     show(cells, out, logs)
 
 

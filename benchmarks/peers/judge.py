@@ -96,23 +96,23 @@ def scope(log: Any, policy: Given, values: Any) -> dict[str, float]:
             found[label] = float(estimator.estimate_policy_value(**rest))
         pair = np.stack([q, v], axis=1)
         robust = DoublyRobust().estimate_policy_value(**rest, state_action_value_prediction=pair)
-        found[f"SCOPE-RL dr{name}"] = float(robust)
+        found[f"SCOPE-RL dr, d3rlpy's Q{name}"] = float(robust)
     return found
 
 
 def main() -> None:
-    """Every job that has no file yet."""
+    """Every job that was not done before."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     torch.set_num_threads(1)
     for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         out = Path(job["out"])
-        if out.exists():
+        if out.exists() and json.loads(out.read_text(encoding="utf-8"))["job"] == job:
             continue
         log, policy = np.load(job["log"], allow_pickle=False), Given(job)
         value, q = fitted(job, log, policy)
         found = {"d3rlpy FQE": value} | scope(log, policy, q)
         temporary = out.with_suffix(".part")
-        temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps({"job": job, "found": found}) + "\n", encoding="utf-8")
         temporary.replace(out)
         print(out.name, flush=True)
 

@@ -147,17 +147,18 @@ def judge(
     parts = (gain, value, behaviour, rests)
     if np.all(found.rho[found.mask] == 1.0):
         return Verdict(NOT_SHOWN, "it is the logging policy itself", *parts, None)
+    least, _, most = LIMITS[FAIR]
+    # Effective episodes grow with the log, a heavy tail stays.
+    enough = max(LEAST, math.ceil(n * least / rests.ess)) if rests.ess > 1.5 else None
     if n < LEAST:
         why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
-        return Verdict(NOT_SHOWN, why, *parts, LEAST)
-    least, _, most = LIMITS[FAIR]
+        return Verdict(NOT_SHOWN, why, *parts, enough)
     if rests.grade == POOR:
         why = (
             f"the estimate rests on {rests.ess:.1f} effective episodes of {n} (Pareto-k "
             f"{rests.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
         )
-        more = 1.5 < rests.ess < least and rests.pareto_k <= most
-        return Verdict(NOT_SHOWN, why, *parts, math.ceil(n * least / rests.ess) if more else None)
+        return Verdict(NOT_SHOWN, why, *parts, enough if rests.pareto_k <= most else None)
     held = f"with confidence {confidence:g}"
     if rests.grade == FAIR:
         held += ", half the error, because support is only fair"

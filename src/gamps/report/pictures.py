@@ -151,10 +151,12 @@ def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: n
             (log_next[None, ..., j], mask[None], OLD, "logged"),
             (imagined[..., j], going & mask, NEW, "imagined"),
         ):
-            cut = [np.nanquantile(values[:, :, t][kept[:, :, t]], [0.05, 0.5, 0.95]) for t in steps]
-            low, middle, high = np.asarray(cut).T
-            axis.fill_between(steps + 1, low, high, color=colour, alpha=0.2, linewidth=0)
-            axis.plot(steps + 1, middle, color=colour, label=label)
+            there = steps[kept[:, :, steps].any(axis=(0, 1))]
+            shares = [0.05, 0.5, 0.95]
+            cut = [np.quantile(values[:, :, t][kept[:, :, t]], shares) for t in there]
+            low, middle, high = np.asarray(cut).reshape(-1, 3).T
+            axis.fill_between(there + 1, low, high, color=colour, alpha=0.2, linewidth=0)
+            axis.plot(there + 1, middle, color=colour, label=label)
         axis.set_title(f"observation[{j}]", fontsize=9)
         axis.set_xlabel("step")
     axes[0, 0].legend(frameon=False, fontsize=8)
