@@ -28,7 +28,7 @@ from gamps.evaluation.intervals import (
     student,
 )
 from gamps.evaluation.terms import Terms, difference, each, value
-from gamps.evaluation.verdict import Support, Verdict, evidence_of, graded, judge, support
+from gamps.evaluation.verdict import Support, Verdict, graded, judge, support
 
 __all__ = [
     "ESTIMATORS",
@@ -51,7 +51,6 @@ __all__ = [
     "effective",
     "estimates",
     "evidence",
-    "evidence_of",
     "fitted_q",
     "graded",
     "guaranteed",

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
 from gamps.evaluation.fitted import fitted_q
 from gamps.evaluation.intervals import Interval, interval_of
 from gamps.evaluation.terms import difference
-from gamps.evaluation.verdict import ROBUST, evidence_of
+from gamps.evaluation.verdict import ROBUST
+from gamps.importance import Ratios
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
+from gamps.values import Imagined
 
+ROLLOUTS = 20  # imagined from every pair
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)  # estimates whose bounds leave their own error out
 
@@ -32,6 +38,17 @@ class Estimate(NamedTuple):
 
     value: Interval
     improvement: Interval
+
+
+@eqx.filter_jit
+def _modelled(
+    key: Array, policy: Policy, model: Any, task: Task, log: Trajectories
+) -> tuple[Array, Array | None]:
+    """Q and V of the model, by imagined episodes as long as the log's."""
+    ones = Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
+    imagined = Imagined(rollouts=ROLLOUTS, horizon=log.n_steps)
+    found = imagined(key, policy, model, task, log, ones)
+    return found.weighted_q_values, found.state_values
 
 
 def cases(
@@ -58,7 +75,8 @@ def cases(
     fitted = evidence(policy, held_out, discount, q_values=q, state_values=v)
     found = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
     if model is not None:
-        modelled = evidence_of(key_model, policy, held_out, task, model)
+        q, v = map(np.asarray, _modelled(key_model, policy, model, task, held_out))
+        modelled = evidence(policy, held_out, discount, q_values=q, state_values=v)
         for name in (ROBUST, f"weighted {ROBUST}"):
             found[f"{name}, model's Q"] = Case(modelled, name)
         found[DIRECT] = Case(modelled, DIRECT)

@@ -9,16 +9,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
 from gamps import importance
-from gamps.evaluation.estimators import Evidence, doubly_robust, evidence, on_policy
+from gamps.evaluation.estimators import Evidence, doubly_robust, on_policy
 from gamps.evaluation.intervals import Interval, interval_of
 from gamps.evaluation.terms import difference
 from gamps.policies import Policy
-from gamps.tasks import Task
 from gamps.trajectories import Trajectories
-from gamps.values import Imagined
 
 DEPLOY, NOT_SHOWN, WORSE = "deploy", "not shown to be better", "worse"
 GOOD, FAIR, POOR = "good", "fair", "poor"
@@ -26,6 +24,7 @@ GOOD, FAIR, POOR = "good", "fair", "poor"
 # doubly robust estimate's interval is right with good support and a little short with fair support,
 # where its bounds are therefore taken with half the error (`gamps reproduce coverage`).
 LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
+SAME = 1e-4  # ratios that are one but for rounding
 LEAST = 25  # episodes that a tail index can be had of
 ROBUST = "doubly robust"  # what the verdict rests on
 
@@ -95,32 +94,6 @@ def _spread(whole: Array) -> tuple[Array, Array]:
     return importance.effective_sample_size(whole), importance.pareto_k(whole)
 
 
-@eqx.filter_jit
-def _modelled(
-    key: Array, policy: Policy, model: Any, task: Task, log: Trajectories, rollouts: int
-) -> tuple[Array, Array | None]:
-    ones = importance.Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
-    imagined = Imagined(rollouts=rollouts, horizon=log.n_steps)
-    found = imagined(key, policy, model, task, log, ones)
-    return found.weighted_q_values, found.state_values
-
-
-def evidence_of(
-    key: Key[Array, ""],
-    policy: Policy,
-    trajectories: Trajectories,
-    task: Task,
-    model: Any = None,
-    *,
-    rollouts: int = 20,
-) -> Evidence:
-    """Ratios and rewards, and with a model its Q and V by imagined rollouts."""
-    q = v = None
-    if model is not None:
-        q, v = map(np.asarray, _modelled(key, policy, model, task, trajectories, rollouts))
-    return evidence(policy, trajectories, float(task.discount), q_values=q, state_values=v)
-
-
 def judge(
     policy: Policy,
     trajectories: Trajectories,
@@ -145,7 +118,7 @@ def judge(
     every = (difference(terms, base), terms, base)
     gain, value, behaviour = (interval_of(t, interval, confidence=confidence) for t in every)
     parts = (gain, value, behaviour, rests)
-    if np.all(found.rho[found.mask] == 1.0):
+    if np.abs(found.rho[found.mask] - 1).max() < SAME:
         return Verdict(NOT_SHOWN, "it is the logging policy itself", *parts, None)
     least, _, most = LIMITS[FAIR]
     # Effective episodes grow with the log, a heavy tail stays.
