@@ -66,6 +66,35 @@ def test_episodes_of_other_lengths():
         evaluation.fitted_q(KEY, odd, short, 0.5)
 
 
+def test_nothing_beyond_the_log_is_believed():
+    """A policy far from the log: Q within the returns of what is left, V still the mean of Q."""
+    problem = minigolf()
+    far = problem.target(-2.5)
+    log = problem.log(problem.behaviour, KEY, 100)
+    fitted = evaluation.fitted_q(KEY, far, log, problem.discount)
+    q, v = fitted.at(KEY, log)
+    low, high = (float(x) for x in fitted.range)
+    assert low >= problem.lowest
+    assert high == 0.0
+    for values in (q, v):
+        assert low - 1e-3 <= values.min() <= values.max() <= high + 1e-3
+    raw = np.asarray([fitted.features(s, a) @ fitted.weights[-1] for s, a in
+                      zip(log.states[:, 0], 8 + 0 * log.actions[:, 0], strict=True)])  # fmt: skip
+    assert raw.min() < low or raw.max() > high  # what a regression says out there
+
+
+def test_a_value_beyond_every_return_is_not_believed():
+    problem = gridworld()
+    policy = problem.target(0.1)
+    log = problem.log(problem.behaviour, KEY, 200)
+    found = evaluation.cases(KEY, policy, log, log, problem.env.task())["doubly robust"].found
+    assert evaluation.judge(policy, log, found).word == "deploy"
+    shifted = found._replace(state_values=found.state_values + 30.0)
+    verdict = evaluation.judge(policy, log, shifted)
+    assert verdict.word == "not shown to be better"
+    assert "beyond every return" in verdict.why
+
+
 def test_blocks_add_up():
     """Five thousand transitions, in two blocks: a certain world is still exact."""
     rng = np.random.default_rng(3)

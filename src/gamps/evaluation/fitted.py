@@ -46,11 +46,14 @@ class Fitted(eqx.Module):
       weights: `[T, F]`, the first with one step left.
       features: φ.
       policy: whose values they are.
+      range: the least and the largest return of what is left of a logged episode. Far from the log
+        a regression may say anything; nothing beyond this is believed.
     """
 
     weights: Float[Array, "T F"]
     features: Callable[[Any, Any], Float[Array, "F"]]
     policy: Policy
+    range: Float[Array, "2"]
 
     def at(self, key: Key[Array, ""], log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
         """`[N, T]` Q at the pairs of a log and V at its states."""
@@ -97,7 +100,20 @@ def fitted_q(
         features = features_of(key_features, policy, log)
     sweeps = log.n_steps if steps is None else steps
     weights = _fit(key_actions, policy, _rows(log), discount, features, sweeps)
-    return Fitted(weights, features, policy)
+    return Fitted(weights, features, policy, jnp.asarray(_range(log, discount), weights.dtype))
+
+
+def _range(log: Trajectories, discount: float) -> tuple[float, float]:
+    """Of the discounted return from any logged step on."""
+    mask, left = np.asarray(log.mask), np.zeros(log.n_trajectories)
+    found = []
+    for t in reversed(range(log.n_steps)):
+        left = (
+            np.where(mask[:, t], np.asarray(log.rewards[:, t], np.float64), 0.0) + discount * left
+        )
+        found.append(left[mask[:, t]])
+    every = np.concatenate(found)
+    return float(every.min()), float(every.max())
 
 
 class _Rows(NamedTuple):
@@ -169,14 +185,23 @@ def _fit(
 
 @eqx.filter_jit
 def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, Array]:
+    policy = fitted.policy
+
+    def q(weights: Array, state: Any, action: Any) -> Array:
+        return jnp.clip(fitted.features(state, action) @ weights, *fitted.range)
+
+    def v(weights: Array, state: Any, noise: Array) -> Array:
+        """The mean over draws, each within the range: else it would not be that of Q."""
+        return jnp.mean(jax.vmap(lambda z: q(weights, state, policy.act(state, z)))(noise))
+
     def one(given: tuple[Array, _Rows]) -> tuple[Array, Array]:
         number, block = given
         left = fitted.weights[horizon - 1 - block.steps]
-        phi = jax.vmap(fitted.features)(block.states, block.actions)
-        drawn = jax.random.fold_in(key, number)
-        mean = _expected(drawn, fitted.policy, fitted.features, block.states)
-        return jnp.sum(phi * left, axis=1), jnp.sum(mean * left, axis=1)
+        shape = (BLOCK, SAMPLES, policy.noise_size)
+        noise = jax.random.normal(jax.random.fold_in(key, number), shape, left.dtype)
+        values = jax.vmap(q)(left, block.states, block.actions)
+        return values, jax.vmap(v)(left, block.states, noise)
 
     blocks = _blocks(rows)
-    q, v = jax.lax.map(one, (jnp.arange(len(blocks.valid)), blocks))
-    return q.ravel(), v.ravel()
+    values, means = jax.lax.map(one, (jnp.arange(len(blocks.valid)), blocks))
+    return values.ravel(), means.ravel()

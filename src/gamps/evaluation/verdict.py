@@ -132,6 +132,13 @@ def judge(
             f"{rests.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
         )
         return Verdict(NOT_SHOWN, why, *parts, enough if rests.pareto_k <= most else None)
+    returns = found.rewards.sum(axis=1)
+    if not returns.min() <= value.estimate <= returns.max():
+        why = (
+            f"the estimate, {value.estimate:.4g}, is beyond every return in the log "
+            f"({returns.min():.4g} to {returns.max():.4g})"
+        )
+        return Verdict(NOT_SHOWN, why, *parts, None)
     held = f"with confidence {confidence:g}"
     if rests.grade == FAIR:
         held += ", half the error, because support is only fair"
