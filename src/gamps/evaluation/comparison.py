@@ -20,8 +20,8 @@ def iqm(values: np.ndarray) -> np.ndarray:
     Example:
       >>> float(iqm(np.asarray([0.0, 1.0, 2.0, 100.0])))
       1.5
-      >>> float(iqm(np.asarray([0.0, 3.0, 100.0])))
-      20.0
+      >>> float(iqm(np.asarray([0.0, 3.0, 9.0])))
+      3.5
     """
     n = values.shape[-1]
     # What of each run, in order, lies between a quarter and three quarters of all.
