@@ -228,9 +228,9 @@ def test_coverage(tmp_path):
 def test_safety(tmp_path):
     arguments = ("--problems", "gridworld", "--policies", "3", "--workers", "1")
     found = written("safety", tmp_path / "s", *arguments)["results"]
-    assert len(found["cells"]) == 6
+    assert len(found["cells"]) == 8
     row = found["rows"]["all"]
-    assert row["worse"] == row["better"] == 9  # trained to win or to lose, they do
+    assert row["worse"] == row["better"] == 12  # trained to win or to lose, they do
     assert row["wrong"] == row["slandered"] == 0
     ways = [found["cells"][f"gridworld-250-way-{d}"]["gain"] for d in ("up", "down")]
     assert min(ways[0]) > 0 > max(ways[1])
