@@ -2,25 +2,39 @@
 
 `collect` runs any environment under a policy; `read_table` and `from_flat` take what others logged;
 `save` and `load` keep a log as a Minari dataset, with the density of every action, the behaviour
-policy and the discount.
+policy and the discount. Logs larger than memory are read by `stream` and `stream_table`, written by
+`save_chunks`, and learned from in pieces by `shards_of` and `write_shards`.
 """
 
+from gamps.datasets.buffers import LOG_PROB
+from gamps.datasets.cached import shards_of
 from gamps.datasets.collection import collect, policy_for
+from gamps.datasets.cutting import write_shards
 from gamps.datasets.flat import from_flat
 from gamps.datasets.reading import Dataset, load, load_episodes
-from gamps.datasets.tables import Columns, read_table
-from gamps.datasets.writing import LOG_PROB, folder_of, save
+from gamps.datasets.shards import Shards, open_shards
+from gamps.datasets.streams import Stream, stream
+from gamps.datasets.tables import Columns, read_table, stream_table
+from gamps.datasets.writing import folder_of, save, save_chunks
 
 __all__ = [
     "LOG_PROB",
     "Columns",
     "Dataset",
+    "Shards",
+    "Stream",
     "collect",
     "folder_of",
     "from_flat",
     "load",
     "load_episodes",
+    "open_shards",
     "policy_for",
     "read_table",
     "save",
+    "save_chunks",
+    "shards_of",
+    "stream",
+    "stream_table",
+    "write_shards",
 ]

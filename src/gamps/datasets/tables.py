@@ -6,18 +6,19 @@ episode ended. Otherwise columns of next observations say it, or the last row is
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gamps.datasets.blocks import Table, joined, read_csv, read_parquet
 from gamps.datasets.flat import from_flat
-from gamps.errors import DatasetError, MissingExtraError
+from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 
-Table = dict[str, list[Any]]
+ROWS = 65_536  # read at a time
 
 
 class Columns(NamedTuple):
@@ -59,6 +60,23 @@ def read_table(path: Path, columns: Columns) -> list[Episode]:
     Raises:
       DatasetError: naming the column and the row, counted from one without the heading.
     """
+    return list(stream_table(path, columns))
+
+
+def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[Episode]:
+    """Read a table of steps that may be larger than memory, with the checks of `read_table`.
+
+    Args:
+      path: ends in .csv or .parquet.
+      columns: which hold what.
+      rows: to read at a time; so many are held, and those of one episode.
+
+    Yields:
+      Episodes in the order of the table.
+
+    Raises:
+      DatasetError: naming the column and the row, counted from one without the heading.
+    """
     wanted = list(
         dict.fromkeys(
             name
@@ -83,99 +101,68 @@ def read_table(path: Path, columns: Columns) -> list[Episode]:
         raise DatasetError("next_observations", finding, "Name one for each, in the same order")
     if columns.discrete and len(columns.actions) != 1:
         raise DatasetError("actions", f"{len(columns.actions)} columns", "A choice has one column")
-    table = _parquet(path, wanted) if path.suffix == ".parquet" else _csv(path, wanted)
-    if not table[columns.episode]:
+    read = read_parquet if path.suffix == ".parquet" else read_csv
+    held: Table = {name: [] for name in wanted}  # the rows of the episode that is not over yet
+    first, seen = 0, set[Any]()
+    for block in read(path, wanted, rows):
+        old = len(held[columns.episode])
+        table = {name: joined(held[name], block[name]) for name in wanted}
+        starts = _starts(columns.episode, table[columns.episode], old, first, seen)
+        for start, stop in itertools.pairwise(starts):
+            own = {name: values[start:stop] for name, values in table.items()}
+            yield _episode(own, first + start, columns)
+        held = {name: values[starts[-1] :] for name, values in table.items()}
+        first += starts[-1]
+    if not len(held[columns.episode]):
         raise DatasetError(columns.episode, "no row", "Log at least one step", index=1)
-    return [
-        _episode(table, rows, columns) for rows in _rows_of(columns.episode, table[columns.episode])
-    ]
+    yield _episode(held, first, columns)
 
 
-def _csv(path: Path, wanted: Sequence[str]) -> Table:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            heading = next(reader, [])
-            _check_heading(heading, wanted)
-            places = {name: heading.index(name) for name in wanted}
-            table: Table = {name: [] for name in wanted}
-            for number, row in enumerate(reader, start=1):
-                if not row:
-                    continue  # an empty line
-                if len(row) != len(heading):
-                    finding = f"{len(row)} entries, but the heading has {len(heading)}"
-                    raise DatasetError("row", finding, "Mend the row", index=number)
-                for name, place in places.items():
-                    table[name].append(row[place])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(str(path), f"cannot be read: {error}", "Give a CSV file") from error
-    return table
-
-
-def _parquet(path: Path, wanted: Sequence[str]) -> Table:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise MissingExtraError(
-            f'{error.name} is not installed. Do pip install "gamps[tables]"'
-        ) from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            _check_heading(file.schema_arrow.names, wanted)
-            read = file.read(columns=list(wanted))
-            return {name: read.column(name).to_pylist() for name in wanted}
-    except (OSError, ArrowException) as error:
-        raise DatasetError(str(path), f"cannot be read: {error}", "Give a Parquet file") from error
-
-
-def _check_heading(heading: Sequence[str], wanted: Sequence[str]) -> None:
-    for name in wanted:
-        if heading.count(name) != 1:
-            finding = "no such column" if name not in heading else "stands there twice"
-            raise DatasetError(name, finding, f"The table has {', '.join(heading) or 'nothing'}")
-
-
-def _rows_of(field: str, episodes: list[Any]) -> list[range]:
-    """The rows of each episode, which have to stand together."""
-    starts = [i for i in range(len(episodes)) if i == 0 or episodes[i] != episodes[i - 1]]
-    seen = set()
+def _starts(field: str, episodes: Any, old: int, first: int, seen: set[Any]) -> list[int]:
+    """Where episodes start, whose rows have to stand together; the first `old` rows are known."""
+    starts = [i for i in range(old, len(episodes)) if i == 0 or episodes[i] != episodes[i - 1]]
     for start in starts:
-        if isinstance(episodes[start], (list, dict)):
-            finding = f"a {type(episodes[start]).__name__}"
-            raise DatasetError(field, finding, "Name it by a number or a text", index=start + 1)
-        if episodes[start] in (None, ""):
-            raise DatasetError(field, "empty", "Say which episode it is of", index=start + 1)
-        if episodes[start] in seen:
-            finding = f"episode {episodes[start]} goes on after another"
-            raise DatasetError(field, finding, "Sort the table by episode", index=start + 1)
-        seen.add(episodes[start])
-    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(episodes)], strict=True)]
+        name, place = episodes[start], first + start + 1
+        if isinstance(name, (list, dict)):
+            finding = f"a {type(name).__name__}"
+            raise DatasetError(field, finding, "Name it by a number or a text", index=place)
+        if name in (None, ""):
+            raise DatasetError(field, "empty", "Say which episode it is of", index=place)
+        if name in seen:
+            finding = f"episode {name} goes on after another"
+            raise DatasetError(field, finding, "Sort the table by episode", index=place)
+        seen.add(name)
+    return [0, *starts] if old else starts
 
 
-def _episode(table: Table, rows: range, columns: Columns) -> Episode:
-    first = rows.start
+def _episode(table: Table, first: int, columns: Columns) -> Episode:
+    """The episode of a table of its own, whose rows start after `first` others."""
+    rows = range(len(table[columns.reward]))
     acted = [*columns.actions, columns.reward]
     last_only_seen = all(table[name][rows[-1]] in (None, "") for name in acted)
     steps = rows[:-1] if last_only_seen else rows
     if not len(steps):
         raise DatasetError(columns.reward, "an episode without a step", "Drop it", index=first + 1)
-    seen = np.stack([_column(table, name, rows) for name in columns.observations], axis=1)
-    actions = np.stack([_column(table, name, steps) for name in columns.actions], axis=1)
+    seen = np.stack([_column(table[name], name, first) for name in columns.observations], axis=1)
+    actions = np.stack(
+        [_column(table[name][: len(steps)], name, first) for name in columns.actions], axis=1
+    )
     if columns.discrete:
         actions = _choices(columns.actions[0], actions[:, 0], first)
-    rewards = _column(table, columns.reward, steps)
-    log_prob = None if columns.log_prob is None else _column(table, columns.log_prob, steps)
+    rewards = _column(table[columns.reward][: len(steps)], columns.reward, first)
+    log_prob = None
+    if columns.log_prob is not None:
+        log_prob = _column(table[columns.log_prob][: len(steps)], columns.log_prob, first)
     if columns.time is not None:
-        back = np.flatnonzero(np.diff(_column(table, columns.time, rows)) <= 0)
+        back = np.flatnonzero(np.diff(_column(table[columns.time], columns.time, first)) <= 0)
         if back.size:
             place = first + int(back[0]) + 2
             raise DatasetError(columns.time, "does not grow", "Sort by time", index=place)
     ended = False
     if columns.terminated is not None:
         # The row that only says where the episode ended may say so here, or be left empty.
-        said = [0 if table[columns.terminated][i] in (None, "") else table[columns.terminated][i]
-                for i in rows]  # fmt: skip
-        flags = _column({columns.terminated: said}, columns.terminated, range(len(rows))) != 0
+        said = [0 if flag in (None, "") else flag for flag in table[columns.terminated]]
+        flags = _column(said, columns.terminated, first) != 0
         if last_only_seen:
             flags = np.append(flags[:-2], flags[-2:].any())
         if flags[:-1].any():
@@ -187,7 +174,7 @@ def _episode(table: Table, rows: range, columns: Columns) -> Episode:
         return Episode(seen, actions, rewards, log_prob, ended)
     following = None
     if columns.next_observations:
-        each = [_column(table, name, rows) for name in columns.next_observations]
+        each = [_column(table[name], name, first) for name in columns.next_observations]
         following = np.stack(each, axis=1)
     elif len(rows) == 1:
         mend = "Add a row with the last observation, or name the columns of next observations"
@@ -204,17 +191,17 @@ def _episode(table: Table, rows: range, columns: Columns) -> Episode:
     return episode
 
 
-def _column(table: Table, name: str, rows: range) -> np.ndarray:
-    values = table[name][rows.start : rows.stop]
+def _column(values: Any, name: str, first: int) -> np.ndarray:
     try:
         found = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        found = np.asarray([_number(name, v, rows.start + i) for i, v in enumerate(values, 1)])
+        found = np.asarray([_number(name, v, first + i) for i, v in enumerate(values, 1)])
     bad = np.flatnonzero(~np.isfinite(found))
     if bad.size:
-        place = rows.start + int(bad[0]) + 1
+        place, value = first + int(bad[0]) + 1, values[int(bad[0])]
+        value = value.item() if isinstance(value, np.generic) else value
         mend = "Mend it or drop the episode"
-        raise DatasetError(name, f"{values[int(bad[0])]!r} is no finite number", mend, index=place)
+        raise DatasetError(name, f"{value!r} is no finite number", mend, index=place)
     return found
 
 

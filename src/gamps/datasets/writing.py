@@ -8,7 +8,6 @@ each file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,17 +17,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-import gymnasium
-import numpy as np
-
+from gamps.datasets.buffers import LOG_PROB, alike, buffers, space_of
+from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
 from gamps.datasets.simulation import Make, make_env
 from gamps.errors import DatasetError, DescriptionError, MissingExtraError, OutputError
 from gamps.policies import Policy, describe
 from gamps.trajectories import Trajectories
 
-LOG_PROB = "behavior_log_prob"
+__all__ = [
+    "DENSITIES", "DISCOUNT", "HASHES", "LOG_PROB", "POLICY", "Densities", "check_hashes",
+    "folder_of", "minari_package", "save", "save_chunks", "write_hashes",
+]  # fmt: skip
+
 POLICY, DISCOUNT, DENSITIES = "gamps_behaviour", "gamps_discount", "gamps_densities"
-HASHES = "sha256.json"
 Densities = Literal["known", "estimated", "missing"]
 
 
@@ -98,6 +99,42 @@ def save(
     Raises:
       OutputError: if there is a dataset of that name already.
     """
+    return save_chunks(
+        name, [trajectories], behaviour, env=env, steps=steps, discount=discount,
+        densities=densities, overwrite=overwrite,
+    )  # fmt: skip
+
+
+def save_chunks(
+    name: str,
+    chunks: Iterable[Trajectories],
+    behaviour: Policy | None,
+    *,
+    env: Make | None = None,
+    steps: int | None = None,
+    discount: float | None = None,
+    densities: Densities = "known",
+    overwrite: bool = False,
+) -> Path:
+    """Write a log of any size, of which one chunk is held at a time; arguments as of `save`.
+
+    Args:
+      name: like `swimmer/random-v0`.
+      chunks: some episodes after the other, padded to any length.
+      behaviour: the policy that made the log; None if it cannot be written down.
+      env: its environment.
+      steps: where its episodes were cut off, if not where the environment does.
+      discount: γ that the log was made for.
+      densities: whether those of the log were logged, were estimated, or are missing yet.
+      overwrite: replace a dataset of that name.
+
+    Returns:
+      The dataset's folder.
+
+    Raises:
+      OutputError: if there is a dataset of that name already.
+      DatasetError: if there is no chunk, or one of another space.
+    """
     minari = minari_package()
     from minari.dataset.minari_storage import MinariStorage
 
@@ -115,7 +152,10 @@ def save(
         made = make_env(env, steps)
         env_spec = made.spec
         made.close()
-    seen, acted = np.asarray(trajectories.observations), np.asarray(trajectories.actions)
+    following = iter(chunks)
+    first = next(following, None)
+    if first is None:
+        raise DatasetError("chunks", "none", "Log at least one episode")
     replaced = target.with_name(f".{target.name}-replaced-{os.getpid()}")
     try:
         _namespaces(target.parent, name)
@@ -126,8 +166,8 @@ def save(
     try:
         storage = MinariStorage.new(
             temporary / "data",
-            observation_space=_space(seen),
-            action_space=_space(acted),
+            observation_space=space_of(first.observations),
+            action_space=space_of(first.actions),
             env_spec=env_spec,
             data_format="hdf5",
             jpeg_encoding=False,
@@ -141,7 +181,8 @@ def save(
             DISCOUNT: json.dumps(discount),
         }
         storage.update_metadata(metadata)
-        storage.update_episodes(_buffers(trajectories, known=densities != "missing"))
+        whole = alike(first, following)
+        storage.update_episodes(buffers(whole, known=densities != "missing"))
         write_hashes(temporary)
         _sync(temporary)
         temporary.chmod(0o755)
@@ -167,72 +208,6 @@ def _namespaces(parent: Path, name: str) -> None:
     if namespace and namespace not in list_local_namespaces():
         create_namespace(namespace)
     parent.mkdir(parents=True, exist_ok=True)
-
-
-def _space(values: np.ndarray) -> gymnasium.spaces.Box:
-    """The space of raw values: an actuator's limits are no limits of what was drawn."""
-    shape = values.shape[2:]
-    if values.dtype.kind == "f":
-        return gymnasium.spaces.Box(-np.inf, np.inf, shape, values.dtype.type)
-    limits = np.iinfo(values.dtype)
-    return gymnasium.spaces.Box(limits.min, limits.max, shape, values.dtype.type)
-
-
-def _buffers(trajectories: Trajectories, *, known: bool) -> Iterable[Any]:
-    """One of Minari's buffers an episode, as long as it really was."""
-    from minari.data_collector import EpisodeBuffer
-
-    arrays = {
-        name: np.asarray(getattr(trajectories, name)) for name in Trajectories.__annotations__
-    }
-    for i, steps in enumerate(np.asarray(trajectories.lengths)):
-        ends = np.arange(steps) == steps - 1
-        own = arrays["behaviour_log_prob"][i, :steps]
-        log_prob = np.concatenate([[np.nan], own if known else np.full(steps, np.nan)])
-        yield EpisodeBuffer(
-            id=i,
-            observations=arrays["observations"][i, : steps + 1],
-            actions=arrays["actions"][i, :steps],
-            rewards=arrays["rewards"][i, :steps],
-            terminations=ends & arrays["terminated"][i],
-            truncations=ends & ~arrays["terminated"][i],
-            infos={LOG_PROB: log_prob[:, None]},
-        )
-
-
-def write_hashes(folder: Path) -> None:
-    """Write the SHA-256 of every file of the data beside them."""
-    (folder / HASHES).write_text(json.dumps(_hashes(folder), indent=1) + "\n", encoding="utf-8")
-
-
-def check_hashes(folder: Path) -> None:
-    """Compare the files with their hashes, if there are any; other people's logs have none.
-
-    Raises:
-      DatasetError: at the first file that differs.
-    """
-    if not (folder / HASHES).exists():
-        return
-    mend = "Get the dataset again; if you changed it on purpose, delete sha256.json"
-    try:
-        expected = json.loads((folder / HASHES).read_text(encoding="utf-8"))
-        expected = {str(name): str(digest) for name, digest in expected.items()}
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise DatasetError(HASHES, "is not a table of hashes", mend) from error
-    found = _hashes(folder)
-    for name in sorted(expected | found):
-        if expected.get(name) != found.get(name):
-            raise DatasetError(name, "is not the file that was written: its hash differs", mend)
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in (folder / "data").rglob("*") if path.is_file())
-    digests = {}
-    for path in files:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digests[path.relative_to(folder).as_posix()] = digest
-    return digests
 
 
 def _sync(folder: Path) -> None:

@@ -1,0 +1,84 @@
+"""Tables on disk, read a block of rows at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gamps.errors import DatasetError, MissingExtraError
+
+Table = dict[str, Any]  # by column: a list, or an array where all are numbers
+
+
+def read_csv(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
+    """Blocks of so many rows of a CSV file, as lists of text."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            heading = next(reader, [])
+            _check_heading(heading, wanted)
+            places = {name: heading.index(name) for name in wanted}
+            table: Table = {name: [] for name in wanted}
+            for number, row in enumerate(reader, start=1):
+                if not row:
+                    continue  # an empty line
+                if len(row) != len(heading):
+                    finding = f"{len(row)} entries, but the heading has {len(heading)}"
+                    raise DatasetError("row", finding, "Mend the row", index=number)
+                for name, place in places.items():
+                    table[name].append(row[place])
+                if len(table[wanted[0]]) == rows:
+                    yield table
+                    table = {name: [] for name in wanted}
+            if table[wanted[0]]:
+                yield table
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(str(path), f"cannot be read: {error}", "Give a CSV file") from error
+
+
+def read_parquet(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
+    """Blocks of so many rows of a Parquet file, across its row groups."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{error.name} is not installed. Do pip install "gamps[tables]"'
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            _check_heading(file.schema_arrow.names, wanted)
+            for block in file.iter_batches(batch_size=rows, columns=list(wanted)):
+                if block.num_rows:
+                    yield {name: _plain(block.column(name)) for name in wanted}
+    except (OSError, ArrowException) as error:
+        raise DatasetError(str(path), f"cannot be read: {error}", "Give a Parquet file") from error
+
+
+def _plain(column: Any) -> Any:
+    """A column as an array if it is all numbers, which is fast, and else as a list."""
+    from pyarrow import types
+
+    kind = column.type
+    if column.null_count == 0 and (types.is_integer(kind) or types.is_floating(kind)):
+        return column.to_numpy(zero_copy_only=False)
+    return column.to_pylist()
+
+
+def joined(one: Any, other: Any) -> Any:
+    """Rows and those after them."""
+    if not len(one):
+        return other
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.concatenate([one, other])
+    return [*one, *other]
+
+
+def _check_heading(heading: Sequence[str], wanted: Sequence[str]) -> None:
+    for name in wanted:
+        if heading.count(name) != 1:
+            finding = "no such column" if name not in heading else "stands there twice"
+            raise DatasetError(name, finding, f"The table has {', '.join(heading) or 'nothing'}")

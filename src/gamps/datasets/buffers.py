@@ -1,0 +1,59 @@
+"""Trajectories as Minari takes them: one buffer an episode, with the density of every action."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from gamps.errors import DatasetError
+from gamps.trajectories import Trajectories
+
+LOG_PROB = "behavior_log_prob"
+
+
+def space_of(values: Any) -> gymnasium.spaces.Box:
+    """The space of raw values: an actuator's limits are no limits of what was drawn."""
+    shape = values.shape[2:]
+    if values.dtype.kind == "f":
+        return gymnasium.spaces.Box(-np.inf, np.inf, shape, values.dtype.type)
+    limits = np.iinfo(values.dtype)
+    return gymnasium.spaces.Box(limits.min, limits.max, shape, values.dtype.type)
+
+
+def alike(first: Trajectories, following: Iterator[Trajectories]) -> Iterator[Trajectories]:
+    """Chunks, as long as they are of the space of the first."""
+    yield first
+    for i, chunk in enumerate(following, start=1):
+        for name in ("observations", "actions"):
+            own, other = getattr(chunk, name), getattr(first, name)
+            if own.shape[2:] != other.shape[2:] or own.dtype != other.dtype:
+                finding = f"{own.shape[2:]} of {own.dtype} a step in chunk {i}"
+                mend = f"Expected {other.shape[2:]} of {other.dtype}, as in chunk 0"
+                raise DatasetError(name, finding, mend)
+        yield chunk
+
+
+def buffers(chunks: Iterable[Trajectories], *, known: bool) -> Iterator[Any]:
+    """One of Minari's buffers an episode, as long as it really was."""
+    from minari.data_collector import EpisodeBuffer
+
+    count = itertools.count()
+    for chunk in chunks:
+        arrays = {name: np.asarray(getattr(chunk, name)) for name in Trajectories.__annotations__}
+        for i, steps in enumerate(np.asarray(chunk.lengths)):
+            ends = np.arange(steps) == steps - 1
+            own = arrays["behaviour_log_prob"][i, :steps]
+            log_prob = np.concatenate([[np.nan], own if known else np.full(steps, np.nan)])
+            yield EpisodeBuffer(
+                id=next(count),
+                observations=arrays["observations"][i, : steps + 1],
+                actions=arrays["actions"][i, :steps],
+                rewards=arrays["rewards"][i, :steps],
+                terminations=ends & arrays["terminated"][i],
+                truncations=ends & ~arrays["terminated"][i],
+                infos={LOG_PROB: log_prob[:, None]},
+            )

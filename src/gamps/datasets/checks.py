@@ -1,0 +1,156 @@
+"""What is checked of the numbers of a log: densities against their policy, and clipped actions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from gamps.datasets.writing import LOG_PROB, POLICY
+from gamps.errors import DatasetError, TrajectoryError
+from gamps.policies import Boltzmann, Policy, log_probs
+from gamps.trajectories import Trajectories
+
+INFO = f"infos/{LOG_PROB}"
+TOLERANCE = 1e-3  # of a recomputed log-density: float32 of long sums, not another action
+# Normal and uniform draws of single precision come from a grid of 2^23 points: in a very long log
+# they repeat their extremes about once in so many steps, and nothing was clipped.
+REPEATS = 2.0**-20
+
+_log_probs = eqx.filter_jit(log_probs)
+
+
+@contextlib.contextmanager
+def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Iterator[None]:
+    """Make an error about padded rows one about the log.
+
+    Args:
+      numbers: which episode of the log each row is; by default they are numbered alike.
+      file: name fields as a Minari file does; its infos have one entry before the first step.
+
+    Raises:
+      DatasetError: with the episode's number.
+    """
+    try:
+        yield
+    except (TrajectoryError, DatasetError) as error:
+        field, index = error.field, error.index
+        if index is not None and numbers is not None:
+            index = (int(numbers[index[0]]), *index[1:])
+        if file and field == "behaviour_log_prob" and index is not None:
+            field, index = INFO, (*index[:1], *(step + 1 for step in index[1:2]))
+        if file and field == "behaviour":
+            field = f"metadata.json/{POLICY}"
+        raise DatasetError(field, error.finding, error.mend, index=index) from error
+
+
+def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
+    """Every stored density against the policy that is said to have drawn the action.
+
+    Raises:
+      DatasetError: naming the row and the step.
+    """
+    try:
+        expected = np.asarray(_log_probs(behaviour, trajectories))
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        finding = f"does not fit the observations or actions: {error}"
+        raise DatasetError("behaviour", finding, "Store the policy that made this log") from error
+    if isinstance(behaviour, Boltzmann):
+        # Probabilities are selected by number, and no number of an action would be noticed.
+        actions = jnp.where(trajectories.mask, trajectories.actions, 0)
+        wrong = np.argwhere((actions < 0) | (actions >= behaviour.weights.shape[-1]))
+        if wrong.size:
+            place = tuple(int(x) for x in wrong[0])
+            finding = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
+            raise DatasetError("actions", finding, "Number them from 0", index=place)
+    found = np.asarray(trajectories.behaviour_log_prob)
+    # Negated, so that a NaN counts as a difference.
+    wrong = ~(np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected)))
+    places = np.argwhere(wrong & np.asarray(trajectories.mask))
+    if places.size:
+        place = tuple(int(x) for x in places[0])
+        raise DatasetError(
+            "behaviour_log_prob",
+            f"{found[place]:.5g}, but the behaviour policy gives this action {expected[place]:.5g} "
+            f"({len(places)} such steps)",
+            "Actions must be logged raw, before clipping, each beside its own density",
+            index=place,
+        )
+
+
+class Extremes(NamedTuple):
+    """The least and the greatest of each dimension of the actions; first axis: which of the two.
+
+    Attributes:
+      steps: of the log so far.
+      values: `[2, dimensions]`.
+      times: `[2, dimensions]`, how often each was drawn.
+      places: `[2, dimensions, 2]`, episode and step of one of those draws.
+    """
+
+    steps: int
+    values: np.ndarray
+    times: np.ndarray
+    places: np.ndarray
+
+
+def extremes_of(
+    trajectories: Trajectories, numbers: Sequence[int] | None = None
+) -> Extremes | None:
+    """The extremes of continuous actions; None for choices.
+
+    Args:
+      trajectories: some episodes of a log.
+      numbers: which they are; by default counted from zero.
+    """
+    actions, mask = np.asarray(trajectories.actions), np.asarray(trajectories.mask)
+    if actions.dtype.kind != "f" or actions.size == 0:
+        return None
+    rows, steps = np.nonzero(mask)
+    columns = actions[mask].reshape(len(rows), -1)
+    values = np.stack([columns.min(axis=0), columns.max(axis=0)])
+    hits = columns == values[:, None]
+    first = hits.argmax(axis=1)
+    episodes = rows if numbers is None else np.asarray(numbers)[rows]
+    places = np.stack([episodes[first], steps[first]], axis=-1)
+    return Extremes(len(rows), values, hits.sum(axis=1), places)
+
+
+def joined(one: Extremes | None, other: Extremes | None) -> Extremes | None:
+    """The extremes of two parts of a log together."""
+    if one is None or other is None:
+        return other if one is None else one
+    sign = np.array([[1.0], [-1.0]])  # the greatest is the least of the negative
+    kept, left = sign * one.values < sign * other.values, sign * one.values > sign * other.values
+    return Extremes(
+        one.steps + other.steps,
+        np.where(kept, one.values, other.values),
+        np.where(kept, one.times, np.where(left, other.times, one.times + other.times)),
+        np.where(left[..., None], other.places, one.places),
+    )
+
+
+def check_not_clipped(extremes: Extremes | None) -> None:
+    """Continuous draws do not repeat their own extremes: where they do, something cut them off.
+
+    Raises:
+      DatasetError: naming the dimension, and the episode and the step of one such action.
+    """
+    if extremes is None:
+        return
+    low, high = extremes.values
+    for j in np.flatnonzero(low < high):
+        for k in range(2):
+            times = int(extremes.times[k, j])
+            if times > 1 + REPEATS * extremes.steps:
+                raise DatasetError(
+                    "actions",
+                    f"{times} actions are exactly {extremes.values[k, j]:.6g}, the extreme of "
+                    f"dimension {j}: they look clipped",
+                    "Log actions as they were drawn; the density of a clipped one cannot be known",
+                    index=tuple(int(x) for x in extremes.places[k, j]),
+                )

@@ -1,0 +1,55 @@
+"""The SHA-256 of a dataset's files, kept beside them: whatever changes a file later is seen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from gamps.errors import DatasetError
+
+HASHES = "sha256.json"
+
+
+def write_hashes(folder: Path) -> None:
+    """Write the SHA-256 of every file of the data beside them."""
+    (folder / HASHES).write_text(json.dumps(hashes_of(folder), indent=1) + "\n", encoding="utf-8")
+
+
+def check_hashes(folder: Path, found: dict[str, str] | None = None) -> None:
+    """Compare the files with their hashes, if there are any; other people's logs have none.
+
+    Args:
+      folder: the dataset's.
+      found: the hashes of its files, if they are known already.
+
+    Raises:
+      DatasetError: at the first file that differs.
+    """
+    if not (folder / HASHES).exists():
+        return
+    mend = "Get the dataset again; if you changed it on purpose, delete sha256.json"
+    try:
+        expected = json.loads((folder / HASHES).read_text(encoding="utf-8"))
+        expected = {str(name): str(digest) for name, digest in expected.items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DatasetError(HASHES, "is not a table of hashes", mend) from error
+    found = hashes_of(folder) if found is None else found
+    for name in sorted(expected | found):
+        if expected.get(name) != found.get(name):
+            raise DatasetError(name, "is not the file that was written: its hash differs", mend)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a dataset's data, in the order of their names."""
+    return sorted(path for path in (folder / "data").rglob("*") if path.is_file())
+
+
+def hashes_of(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of the data."""
+    digests = {}
+    for path in files_of(folder):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digests[path.relative_to(folder).as_posix()] = digest
+    return digests

@@ -1,0 +1,92 @@
+"""What a Minari dataset says about itself: where it lies, its policy, its discount."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gymnasium.envs.registration import EnvSpec
+
+from gamps.datasets.writing import DENSITIES, DISCOUNT, POLICY, folder_of, minari_package
+from gamps.errors import DatasetError, DescriptionError
+from gamps.policies import Policy, rebuild
+
+
+def found(name: str | Path) -> Path:
+    """The folder of a dataset, by its name or its path.
+
+    Raises:
+      DatasetError: if there is no data.
+    """
+    minari_package()
+    folder = Path(name) if Path(name).is_dir() else folder_of(str(name))
+    if not (folder / "data").is_dir():
+        raise DatasetError(
+            "dataset",
+            f"no data in {folder}",
+            "Write it by `gamps import` or `gamps collect`, or set MINARI_DATASETS_PATH to where "
+            "it lies",
+        )
+    return folder
+
+
+def kind_of(metadata: dict[str, Any]) -> str:
+    """What is said of the densities; other people's logs say nothing, and are taken for known."""
+    said = metadata.get(DENSITIES, '"known"')
+    for kind in ("known", "estimated", "missing"):
+        if said == json.dumps(kind):
+            return kind
+    mend = "Expected known, estimated or missing"
+    raise DatasetError(f"metadata.json/{DENSITIES}", f"{said!r:.40}", mend)
+
+
+def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:
+    """The metadata, and the environment's specification, which nothing is made from."""
+    mend = "Get the dataset again, or write it by `gamps collect`"
+    try:
+        metadata = json.loads((data / "metadata.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DatasetError("metadata.json", f"cannot be read: {error}", mend) from error
+    if not isinstance(metadata, dict):
+        raise DatasetError("metadata.json", "is not a table", mend)
+    if metadata.get("data_format") != "hdf5":
+        raise DatasetError(
+            "metadata.json/data_format",
+            f"{metadata.get('data_format')!r}",
+            'Create it with data_format="hdf5": the arrow format loses steps of long episodes',
+        )
+    for space in ("observation_space", "action_space"):
+        # Without them Minari makes the environment that the file names: that could be any code.
+        if not isinstance(metadata.get(space), str):
+            raise DatasetError(f"metadata.json/{space}", "missing", mend)
+    described = metadata.get("env_spec")
+    try:
+        env_spec = None if described is None else EnvSpec.from_json(described)
+    except Exception as error:  # Gymnasium raises whatever the damage happens to cause
+        finding = f"cannot be read: {type(error).__name__}: {error}"
+        raise DatasetError("metadata.json/env_spec", finding, mend) from error
+    return metadata, env_spec
+
+
+def behaviour_of(metadata: dict[str, Any]) -> Policy | None:
+    """The policy that made the log, rebuilt from its description."""
+    try:
+        described = json.loads(metadata.get(POLICY, "null"))
+        return None if described is None else rebuild(described)
+    except (ValueError, TypeError, RecursionError, DescriptionError) as error:
+        mend = f"Delete {POLICY} if you do not know the policy; the log's densities remain"
+        raise DatasetError(f"metadata.json/{POLICY}", str(error), mend) from error
+
+
+def discount_of(metadata: dict[str, Any]) -> float | None:
+    """γ that the log was made for, if it is said."""
+    try:
+        discount = json.loads(metadata.get(DISCOUNT, "null"))
+    except (ValueError, TypeError):
+        discount = metadata[DISCOUNT]
+    number = isinstance(discount, (int, float)) and not isinstance(discount, bool)
+    if discount is not None and not (number and 0 < discount <= 1):
+        place = f"metadata.json/{DISCOUNT}"
+        raise DatasetError(place, f"{discount!r}", "A discount lies in (0, 1]")
+    return discount

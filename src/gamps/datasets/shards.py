@@ -1,0 +1,246 @@
+"""Logs larger than memory: padded pieces on disk, read one ahead of the one that is used.
+
+A folder of shards holds one safetensors file a shard, one with the numbers and lengths of all
+trajectories, and `manifest.json`, which is written last and holds the SHA-256 of each file and of
+itself. Shards of episodes of similar length make a bucket and
+are handed out in one shape, so that a program is compiled once a bucket, not once a shard.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from gamps.errors import DatasetError, DescriptionError, SettingError
+from gamps.policies import Policy, rebuild
+from gamps.trajectories import Trajectories
+
+MANIFEST, ROWS, TITLE = "manifest.json", "rows.safetensors", "gamps shards 1"
+REPEATED, ZEROED = ("observations", "actions"), ("rewards", "behaviour_log_prob")
+MEND = "Make the shards again from the log"
+
+
+class Entry(NamedTuple):
+    """A shard, as the manifest has it.
+
+    Attributes:
+      file: its name.
+      sha256: of its bytes.
+      first: row of `rows.safetensors` that its first trajectory has.
+      last: row after that of its last one.
+      rows: trajectories that are selected; all of them in the manifest.
+      steps: of those, padding excluded.
+      bucket: which shards it shares its shape with.
+      longest: steps of its longest trajectory.
+    """
+
+    file: str
+    sha256: str
+    first: int
+    last: int
+    rows: int
+    steps: int
+    bucket: int
+    longest: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shards:
+    """A log on disk, in pieces that fit into memory; iterating gives `Trajectories`.
+
+    Attributes:
+      folder: where they lie.
+      entries: one a shard.
+      shapes: `(N, T)` of the shards of each bucket. Rows that a shard does not have are masked
+        from their first step on.
+      behaviour: the policy that made the log, or None if it could not be written down.
+      discount: γ that the log was made for, or None if it was not said.
+      densities: known, or estimated from the actions.
+      rows_sha256: of the file of numbers and lengths.
+      source: what the log was made from, as told to `write_shards`.
+      kept: `[episodes of the log]`, which of them are selected; None for all.
+    """
+
+    folder: Path
+    entries: tuple[Entry, ...]
+    shapes: dict[int, tuple[int, int]]
+    behaviour: Policy | None
+    discount: float | None
+    densities: str
+    rows_sha256: str
+    source: Any
+    kept: np.ndarray | None = None
+    # Shared with every selection: which files were found sound, and the file of rows.
+    _checked: set[str] = dataclasses.field(default_factory=set, repr=False)
+    _rows: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def n_trajectories(self) -> int:
+        """Trajectories of all shards, rows without a step excluded."""
+        return sum(entry.rows for entry in self.entries)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of all shards, padding excluded."""
+        return sum(entry.steps for entry in self.entries)
+
+    def numbers(self, i: int) -> np.ndarray:
+        """Which episodes of the log the first rows of a shard are, counted from zero."""
+        return self._columns(i)[0]
+
+    def shard(self, i: int) -> Trajectories:
+        """Read a shard.
+
+        Its bytes are compared with their hash when it is first read, by these shards or any
+        selection of them.
+
+        Raises:
+          DatasetError: naming the file, if it is gone or is not what was written.
+        """
+        entry = self.entries[i]
+        arrays = self._read(entry.file, entry.sha256)
+        if self.kept is not None:
+            rows = np.flatnonzero(self.kept[arrays["episodes"]])
+            arrays = {name: values[rows] for name, values in arrays.items()}
+        n, steps = self.shapes[entry.bucket]
+        lengths = _filled(arrays["lengths"], (n,), repeat=False)
+        made = {name: _filled(arrays[name], (n, steps), repeat=False) for name in ZEROED}
+        made["observations"] = _filled(arrays["observations"], (n, steps + 1), repeat=True)
+        made["actions"] = _filled(arrays["actions"], (n, steps), repeat=True)
+        made["mask"] = np.arange(steps) < lengths[:, None]
+        made["terminated"] = _filled(arrays["terminated"], (n,), repeat=False)
+        return Trajectories(**jax.device_put(made))
+
+    def __iter__(self) -> Iterator[Trajectories]:
+        """The shards in turn; the next one is read in a thread while this one is used."""
+        with ThreadPoolExecutor(1, thread_name_prefix="gamps-shards") as reader:
+            coming = reader.submit(self.shard, 0) if self.entries else None
+            for i in range(1, len(self) + 1):
+                if coming is None:
+                    return
+                current = coming.result()
+                coming = reader.submit(self.shard, i) if i < len(self) else None
+                yield current
+                del current  # or it would be held while the one after the next is read
+
+    def only(self, indices: Sequence[int]) -> Shards:
+        """Some of the shards, in the order of the indices."""
+        return dataclasses.replace(self, entries=tuple(self.entries[i] for i in indices))
+
+    def split(self, share: float, seed: int) -> tuple[Shards, Shards]:
+        """The part to learn from, and the part that learning never sees.
+
+        The same share and seed hold out the same episodes as in a log that is held in memory.
+
+        Raises:
+          SettingError: if the share is none, or leaves fewer than five episodes to learn from.
+        """
+        if not 0 < share < 1:
+            raise SettingError("share", f"{share}", "Choose a share between 0 and 1")
+        n = self.n_trajectories
+        held = max(math.ceil(share * n), 3)
+        if n - held < 5:
+            finding = f"{n} episodes, of which {held} are held out"
+            raise SettingError("log", finding, "Log more episodes: learning needs at least five")
+        columns = [self._columns(i) for i in range(len(self))]
+        numbers = np.sort(np.concatenate([episodes for episodes, _ in columns]))
+        order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
+        learned, judged = (self._keep(numbers[p], columns) for p in (order[held:], order[:held]))
+        return learned, judged
+
+    def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:
+        """A selection of whole trajectories, as few rows a shard as hold the most of any."""
+        size = 1 + max(int(episodes.max()) for episodes, _ in columns)
+        kept = np.zeros(size, dtype=bool)
+        kept[chosen] = True
+        entries = []
+        for entry, (episodes, lengths) in zip(self.entries, columns, strict=True):
+            own = kept[episodes]
+            if own.any():
+                entries.append(entry._replace(rows=int(own.sum()), steps=int(lengths[own].sum())))
+        shapes = {
+            bucket: (max(e.rows for e in entries if e.bucket == bucket), self.shapes[bucket][1])
+            for bucket in {entry.bucket for entry in entries}
+        }
+        return dataclasses.replace(self, entries=tuple(entries), shapes=shapes, kept=kept)
+
+    def _columns(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and lengths of a shard's selected trajectories."""
+        if not self._rows:
+            self._rows.update(self._read(ROWS, self.rows_sha256))
+        own = slice(self.entries[i].first, self.entries[i].last)
+        episodes, lengths = self._rows["episodes"][own], self._rows["lengths"][own]
+        if self.kept is None:
+            return episodes, lengths
+        return episodes[self.kept[episodes]], lengths[self.kept[episodes]]
+
+    def _read(self, file: str, digest: str) -> dict[str, np.ndarray]:
+        path = self.folder / file
+        try:
+            content = path.read_bytes()
+            if file not in self._checked:
+                if hashlib.sha256(content).hexdigest() != digest:
+                    finding = "is not the file that was written: its hash differs"
+                    raise DatasetError(str(path), finding, MEND)
+                self._checked.add(file)
+            return safetensors.numpy.load(content)
+        except (OSError, safetensors.SafetensorError) as error:
+            raise DatasetError(str(path), f"cannot be read: {error}", MEND) from error
+
+
+def open_shards(folder: str | Path) -> Shards:
+    """Open what `write_shards` has finished; the shards themselves are read when they are used.
+
+    Raises:
+      DatasetError: if there is no manifest, or it is not the one that was written.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        body, digest = content["shards"], content["sha256"]
+        if digest != hash_of(body) or body["title"] != TITLE:
+            raise ValueError("its hash or its title differs")
+        entries = tuple(Entry(**entry) for entry in body["entries"])
+        described = body["behaviour"]
+        behaviour = None if described is None else rebuild(described)
+    except OSError as error:
+        finding = f"cannot be read: {error.strerror or error}"
+        raise DatasetError(str(path), finding, "Write the shards, to the end") from error
+    except (ValueError, TypeError, KeyError, RecursionError, DescriptionError) as error:
+        raise DatasetError(str(path), f"is no manifest of shards: {error}", MEND) from error
+    shapes = {
+        bucket: (max(e.rows for e in own), max(e.longest for e in own))
+        for bucket in {entry.bucket for entry in entries}
+        if (own := [entry for entry in entries if entry.bucket == bucket])
+    }
+    said = (body[name] for name in ("discount", "densities", "rows_sha256", "source"))
+    return Shards(folder, entries, shapes, behaviour, *said)
+
+
+def hash_of(body: Any) -> str:
+    """The SHA-256 of what a manifest says."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _filled(values: np.ndarray, shape: tuple[int, ...], *, repeat: bool) -> np.ndarray:
+    """Fill up rows and steps, by the last of each or by zeros."""
+    if values.shape[: len(shape)] == shape:
+        return values
+    widths = [(0, size - own) for own, size in zip(values.shape, shape, strict=False)]
+    widths += [(0, 0)] * (values.ndim - len(shape))
+    return np.pad(values, widths, mode="edge") if repeat else np.pad(values, widths)
