@@ -7,13 +7,14 @@ import gamps
 
 LAYERS = [
     {"errors", "trajectories", "tasks", "tabular", "_version"}
-    | {"noise", "linear", "networks", "settings", "compilation", "processes", "sealed"},
+    | {"noise", "linear", "networks", "settings", "compilation", "processes", "sealed"}
+    | {"sharding", "sampling"},
     {"policies", "models", "envs"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},
     {"search"},
-    {"recipes", "learning", "theory", "evaluation", "checkpoints", "datasets"}
-    | {"behaviour", "inspection", "training", "exporting", "deployed"},
+    {"recipes", "streaming", "learning", "theory", "evaluation", "checkpoints", "datasets"}
+    | {"behaviour", "inspection", "training", "launching", "exporting", "deployed"},
     {"report", "experiments", "bench", "cli"},
 ]
 WITHIN = {0, 1, 5, 6}  # layers whose modules may import one another

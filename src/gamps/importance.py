@@ -57,10 +57,12 @@ def log_rho(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
       trajectories: logged under the behaviour policy.
 
     Returns:
-      `[N, T]`, -inf from the first action on that `policy` cannot take.
+      `[N, T]`, -inf from the first action on that `policy` cannot take, and in a trajectory without
+      a step, such as fills up a shard.
     """
     ratios = log_probs(policy, trajectories) - trajectories.behaviour_log_prob
-    return jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)
+    cumulative = jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)
+    return jnp.where(trajectories.mask[:, :1], cumulative, -jnp.inf)
 
 
 def exponentiate(
@@ -216,6 +218,13 @@ def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     index = jnp.mean(jnp.log1p(-best * excess))
     index = (index * size + 0.5 * 10) / (size + 10)
     return jnp.where(constant, 0.0, index)
+
+
+def some(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:
+    """Every k-th of many, `most` in number; a tail index needs no more, wherever they lie."""
+    if len(values) <= most:
+        return values
+    return values[jnp.arange(most) * (len(values) // most)]
 
 
 def whole_episode(log_rho: Float[Array, "N T"], mask: Bool[Array, "N T"]) -> Float[Array, "N"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -12,12 +13,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from gamps import gradients, importance
+from gamps import gradients, importance, sampling, sharding
 from gamps.errors import SettingError
 from gamps.policies import Policy
 from gamps.settings import number
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
+from gamps.values import EpisodeReturn, PerDecisionReturn
 
 Part = Callable[..., Any]
 
@@ -86,6 +88,8 @@ class Search(eqx.Module):
         further than this from the old, by the mean KL divergence at the pairs; None asks nothing.
       units: a step of one in each parameter, as a tree like the policy's gradient: what
         `policies.natural_units` gives makes one learning rate serve any features. None is all one.
+      sample: what of the log an iteration looks at: all of it, or `sampling.Some` trajectories,
+        drawn anew. What it reports is then of these.
       explore: changes the policy before an iteration, by its number: `policies.Annealed`.
       optimiser: an optax transformation without its learning rate.
     """
@@ -103,8 +107,18 @@ class Search(eqx.Module):
     pairs: Part = gradients.Logged()
     largest_kl: Float[Array, "*seeds"] | float | None = None
     units: Any = None
+    sample: Part = sampling.whole
     explore: Part = _as_it_is
     optimiser: optax.GradientTransformation = ADAM
+
+    def __check_init__(self) -> None:
+        logged = isinstance(self.values, (PerDecisionReturn, EpisodeReturn))
+        if logged and not isinstance(self.pairs, gradients.Logged):
+            raise SettingError(
+                "pairs",
+                f"{type(self.pairs).__name__} with {type(self.values).__name__}",
+                "A logged return belongs to a logged pair of a whole trajectory: use Logged()",
+            )
 
     def init(self, policy: Policy, model: Any = None) -> State:
         """The state before the first iteration."""
@@ -114,7 +128,8 @@ class Search(eqx.Module):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
         key_fit, key_values = jax.random.split(key)
-        log, policy = self.trajectories, self.explore(state.policy, state.iteration)
+        log = self.sample(jax.random.fold_in(key, 3), self.trajectories)
+        policy = self.explore(state.policy, state.iteration)
 
         cumulative = importance.log_rho(policy, log)
         log_rho = self.ratio(cumulative)
@@ -131,28 +146,53 @@ class Search(eqx.Module):
         baseline = self.baseline(policy, at, at_ratios, values)
         gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
 
-        norm, ascent = _scaled(gradient, at_ratios.log_scale)
-        parameters = eqx.filter(policy, eqx.is_inexact_array)
-        updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
         whole = importance.whole_episode(log_rho, log.mask)
         ess = importance.effective_sample_size(whole)
-        rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
-        change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
-        if self.units is not None:
-            change = jax.tree.map(lambda c, unit: c * unit.astype(c.dtype), change, self.units)
-        if self.largest_kl is None:
-            policy = eqx.apply_updates(policy, change)
-        else:
-            policy = _within(policy, change, at, self.largest_kl)
+        new, norm = self.climb(state, policy, gradient, at_ratios.log_scale, ess, at)
         info = Info(
             gradient_norm=norm,
             log_scale=at_ratios.log_scale,
             model_loss=loss,
             ess=ess,
-            pareto_k=importance.pareto_k(whole),
+            pareto_k=importance.pareto_k(importance.some(whole)),
             weights_ess=importance.effective_sample_size(jnp.log(weights).ravel()),
         )
-        return State(policy, model, optimiser, state.iteration + 1), info
+        return new._replace(model=model), info
+
+    def climb(
+        self,
+        state: State,
+        policy: Policy,
+        gradient: Policy,
+        log_scale: Float[Array, ""],
+        ess: Float[Array, ""],
+        at: Trajectories | None = None,
+    ) -> tuple[State, Float[Array, ""]]:
+        """The end of an iteration: one step up the gradient.
+
+        Args:
+          state: before the iteration.
+          policy: where the gradient was taken.
+          gradient: without its scale.
+          log_scale: of the gradient.
+          ess: effective number of trajectories.
+          at: the pairs, where the divergence is limited.
+
+        Returns:
+          The state after it, with the model as it was, and the norm of the gradient.
+        """
+        norm, ascent = _scaled(gradient, log_scale)
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
+        rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
+        change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
+        if self.units is not None:
+            change = jax.tree.map(lambda c, unit: c * unit.astype(c.dtype), change, self.units)
+        if self.largest_kl is None or at is None:
+            policy = eqx.apply_updates(policy, change)
+        else:
+            policy = _within(policy, change, at, self.largest_kl)
+        return State(policy, state.model, optimiser, state.iteration + 1), norm
 
 
 def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array, ""], Policy]:
@@ -184,7 +224,7 @@ def _advance(
     search: Search, key: Array, state: State, measure: Callable[[State], Any]
 ) -> tuple[State, Info, Any]:
     state, info = search.step(jax.random.fold_in(key, state.iteration), state)
-    return state, info, measure(state)
+    return sharding.replicated((state, info, measure(state)))
 
 
 _one = eqx.filter_jit(_advance)
@@ -193,7 +233,8 @@ _many = eqx.filter_jit(
 )
 
 
-def _nothing(state: State) -> None:
+def nothing(state: State) -> None:
+    """What is measured of a state, by default."""
     del state
 
 
@@ -203,10 +244,12 @@ def run(
     state: State,
     *,
     iterations: int,
-    measure: Callable[[State], Any] = _nothing,
+    measure: Callable[[State], Any] = nothing,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[State, Info, Any]:
     """Repeat `search.step`, each iteration one compiled call.
+
+    A log that `sharding.laid_out` has put on several devices is worked on where it lies.
 
     Args:
       search: the assembled algorithm.
@@ -227,9 +270,23 @@ def run(
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         raise SettingError("key", f"an array of {key.dtype}", "Make it by jax.random.key(seed)")
     advance = _one if key.ndim == 0 else _many
+    over = sharding.mesh_of(search.trajectories)
+    if over is not None:
+        search, key, state = sharding.everywhere((search, key, state), over)
     history = []
-    for _ in progress(range(iterations)):
-        state, *reported = advance(search, key, state, measure)
-        history.append(tuple(reported))
+    with contextlib.nullcontext() if over is None else jax.set_mesh(over):
+        for _ in progress(range(iterations)):
+            state, *reported = advance(search, key, state, measure)
+            history.append(tuple(reported))
     infos, measured = jax.tree.map(lambda *leaves: np.stack(leaves), *history)
-    return state, infos, measured
+    return state if over is None else sharding.here(state), infos, measured
+
+
+def program(search: Search, key: Array, state: State) -> str:
+    """The compiled program of one iteration, for whoever wants to see what XLA made of it."""
+    over = sharding.mesh_of(search.trajectories)
+    if over is not None:
+        search, key, state = sharding.everywhere((search, key, state), over)
+    with contextlib.nullcontext() if over is None else jax.set_mesh(over):
+        one: Any = _one
+        return str(one.lower(search, key, state, nothing).compile().compiled.as_text())

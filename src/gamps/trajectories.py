@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from gamps.errors import TrajectoryError
 
@@ -47,6 +47,8 @@ class Trajectories(eqx.Module):
       behaviour_log_prob: `[N, T]`, zero where padded.
       mask: `[N, T]`, True on real steps; each row is a run of True followed by False.
       terminated: `[N]`, whether the environment ended the episode.
+      before: real steps of a larger log that lie before this part of it; None, for a whole log,
+        is none. By it every step has the noise that it has in the whole.
     """
 
     observations: Shaped[Array, "*N T_plus_1 ..."]
@@ -55,6 +57,7 @@ class Trajectories(eqx.Module):
     behaviour_log_prob: Float[Array, "*N T"]
     mask: Bool[Array, "*N T"]
     terminated: Bool[Array, "*N"]
+    before: Int[Array, "*seeds"] | None = None
 
     @property
     def n_trajectories(self) -> int:

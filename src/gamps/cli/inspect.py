@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from gamps import datasets, inspection, report
-from gamps.training.setup import policy_of, task_of
+from gamps.training.named import policy_of, task_of
 
 COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "dim"}
 

@@ -9,15 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 import tyro
 from rich.live import Live
 
-from gamps import datasets, inspection, report
+from gamps import inspection, report, sharding
 from gamps.errors import MissingExtraError
 from gamps.learning import Progress
-from gamps.training import Words, build, folder, loop
-from gamps.training.setup import policy_of, task_of
+from gamps.training import Words, folder, loop
+from gamps.training.named import policy_of, task_of
+from gamps.training.prepared import prepared
 from gamps.training.words import check, hash_of, words_in
 
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
@@ -37,7 +39,13 @@ def train(
     learning_rate: float = 0.0,
     held_out: float = 0.2,
     seed: int = 0,
+    stream: bool = False,
+    some: int = 0,
     tensorboard: bool = False,
+    devices: str = "1",
+    coordinator: str = "",
+    processes: int = 0,
+    process: int = -1,
 ) -> None:
     """Learn a better policy from a log, without running an experiment.
 
@@ -67,20 +75,32 @@ def train(
       learning_rate: of the policy; 0 takes one that served before.
       held_out: share of the episodes that training never sees.
       seed: of everything random.
+      stream: for a log larger than memory: cut it into shards beside it, once, and read these from
+        disk, the next while one is worked on. For the paper's recipes.
+      some: with stream, shards that an iteration takes, drawn anew; 0 takes all. An iteration then
+        costs the same however long the log.
       tensorboard: write its event files too; needs pip install "gamps[tensorboard]".
+      devices: share the log out among so many, or all; the result is the same.
+      coordinator: host:port of process 0, for one training of several processes, each started
+        with this; auto asks GAMPS_COORDINATOR and its like, Slurm or MPI. All share OUT.
+      processes: how many there are.
+      process: the number of this one, from 0.
     """
+    over = sharding.chosen(devices, coordinator, processes, process)
+    first = _only_first_speaks()
     words = Words(
-        log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed
-    )
+        log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
+        stream, some,
+    )  # fmt: skip
     check(words)
     report.console.print(f"reading {log} …", soft_wrap=True)
-    data = datasets.load(log)
+    data, built = prepared(words, over)
     report.console.print("inspecting it: compiling …")
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
     )
-    training = build(words, data)
+    training = built()
     if tensorboard:
         _tensorboard_package()
     settings = asdict(words) | {
@@ -88,11 +108,21 @@ def train(
         "densities": data.densities,
         "tensorboard": tensorboard,
     }
-    folder.create(out, settings)
-    _run(training, out, data.densities, tensorboard=tensorboard)
+    if first:
+        folder.create(out, settings)
+    sharding.wait("created")
+    _run(training, out, data.densities, tensorboard=tensorboard and first)
 
 
-def resume(run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")], /) -> None:
+def resume(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    devices: str = "1",
+    coordinator: str = "",
+    processes: int = 0,
+    process: int = -1,
+) -> None:
     """Go on with a training that was interrupted, to the same end as if it had not been.
 
     The last checkpoint that is whole is taken; a damaged one is named and passed over. The log
@@ -102,16 +132,29 @@ def resume(run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN
 
     Args:
       run: the folder that gamps train wrote.
+      devices: share the log out among so many, or all.
+      coordinator: host:port of process 0, for one training of several processes; or auto.
+      processes: how many there are.
+      process: the number of this one, from 0.
     """
+    over = sharding.chosen(devices, coordinator, processes, process)
+    first = _only_first_speaks()
     words = words_in(run)
     header = folder.header(run)
     differ = {k: v for k, v in folder.versions().items() if header["versions"].get(k) != v}
     if differ:
         made = ", ".join(f"{k} {header['versions'].get(k)}, now {v}" for k, v in differ.items())
         report.console.print(f"[yellow]other versions: {made}. The last bits may differ")
-    data = datasets.load(words.log)
-    tensorboard = bool(header["settings"].get("tensorboard"))
-    _run(build(words, data), run, data.densities, tensorboard=tensorboard)
+    data, built = prepared(words, over)
+    tensorboard = bool(header["settings"].get("tensorboard")) and first
+    _run(built(), run, data.densities, tensorboard=tensorboard)
+
+
+def _only_first_speaks() -> bool:
+    """Whether this is the first of all processes; the others work silently."""
+    first = jax.process_index() == 0
+    report.console.quiet = report.console.quiet or not first
+    return first
 
 
 def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
@@ -138,7 +181,8 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
         writer.close()
     if "stopped" in progress.plain:
         say(f"[yellow]stopped: {progress.plain['stopped']}", soft_wrap=True)
-    _figure(out)
+    if jax.process_index() == 0:
+        _figure(out)
     if progress.plain.get("best") == 0:
         say(
             "[yellow]nothing was found that is thought better than the first policy", soft_wrap=True
@@ -167,7 +211,8 @@ def _display(total: int) -> Iterator[Any]:
         def line(iteration: int, metrics: dict[str, Any]) -> None:
             numbers = [f"{k} {metrics[k]:.4g}" for k in SHOWN if k in metrics]
             text = f"{iteration}/{total} {' '.join(numbers)} left {left(iteration):.0f}s"
-            print(text, flush=True)
+            if not console.quiet:
+                print(text, flush=True)
 
         yield line
         return

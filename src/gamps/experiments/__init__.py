@@ -4,6 +4,7 @@ from gamps.experiments.ablation import ablation
 from gamps.experiments.awareness import awareness
 from gamps.experiments.bounds import bounds
 from gamps.experiments.coverage import coverage
+from gamps.experiments.drawn import drawn
 from gamps.experiments.exploration import exploration
 from gamps.experiments.gridworld import gridworld
 from gamps.experiments.minigolf import minigolf
@@ -18,6 +19,7 @@ __all__ = [
     "awareness",
     "bounds",
     "coverage",
+    "drawn",
     "exploration",
     "gridworld",
     "minigolf",

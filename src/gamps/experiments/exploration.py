@@ -16,7 +16,7 @@ import numpy as np
 from gamps import report
 from gamps.errors import SettingError
 from gamps.experiments.cells import fresh_folder, run_cells
-from gamps.experiments.swimmer_setup import BASELINES, Treatment, ratio_of, run
+from gamps.experiments.swimmer_setup import Treatment, baseline_of, ratio_of, run
 from gamps.processes import cores
 from gamps.weights import Mixed
 
@@ -144,7 +144,7 @@ def stabilised(recipe: str, *, continuous: bool) -> dict[str, Any]:
     baseline = chosen.baseline
     if baseline == "regression" and not continuous:
         baseline = "minimum_variance"
-    parts = {"baseline": BASELINES[baseline], "ratio": ratio_of(chosen.window, chosen.clip)}
+    parts = {"baseline": baseline_of(baseline), "ratio": ratio_of(chosen.window, chosen.clip)}
     mixed = recipe == "gamps" and chosen.uniform
     return parts | ({"weighting": Mixed(uniform=chosen.uniform)} if mixed else {})
 

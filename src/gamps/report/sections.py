@@ -20,7 +20,7 @@ from gamps.report.page import Banner, Picture, Section, Table
 from gamps.training import folder
 from gamps.training.finished import Finished
 from gamps.training.judged import Judged, rows_of, said
-from gamps.training.setup import policy_of
+from gamps.training.named import policy_of
 
 # How each recipe takes the ratios of its weights.
 RATIOS: dict[str, tuple[Any, str]] = {

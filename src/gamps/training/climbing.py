@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Climbing:
       judged: episodes held out; the policy with the highest lower estimate on them is handed out.
       least_ess: the training stops by itself once fewer trajectories than this effectively carry
         the gradient.
+      run: `search.run`, or what does the same for a log that is not in memory.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Climbing:
         iterations: int,
         judged: Trajectories,
         least_ess: float = 2.0,
+        run: Callable[..., Any] = search.run,
     ) -> None:
+        self.run = run
         self.key, self.built, self.policy, self.model = key, built, policy, model
         self.total, self.judged, self.least_ess = iterations, judged, least_ess
 
@@ -55,7 +59,7 @@ class Climbing:
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
         """One iteration of Algorithm 1, and what held-out episodes say about its policy."""
-        state, info, _ = search.run(self.built, self.key, progress.state, iterations=1)
+        state, info, _ = self.run(self.built, self.key, progress.state, iterations=1)
         names = ("gradient_norm", "model_loss", "ess", "pareto_k", "weights_ess")
         metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
         best, plain = progress.best, progress.plain

@@ -14,7 +14,8 @@ from gamps.errors import SettingError
 from gamps.learning import Progress
 from gamps.tasks import Task
 from gamps.training.loop import taken_up
-from gamps.training.setup import build, split, task_of
+from gamps.training.named import task_of
+from gamps.training.setup import build, split
 from gamps.training.words import Words, words_in
 from gamps.trajectories import Trajectories
 

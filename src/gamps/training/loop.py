@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from gamps import checkpoints
 from gamps.errors import CheckpointError, OutputError, RunError
@@ -16,7 +19,8 @@ from gamps.training.types import Training, arrays_of, restored
 Callback = Callable[[int, dict[str, Any], Progress], None]
 
 
-def _silent(iteration: int, metrics: dict[str, Any], progress: Progress) -> None:
+def silent(iteration: int, metrics: dict[str, Any], progress: Progress) -> None:
+    """What is called after an iteration, by default: nothing comes of it."""
     del iteration, metrics, progress
 
 
@@ -29,7 +33,7 @@ def train(
     out: Path,
     *,
     settings: dict[str, Any] | None = None,
-    callback: Callback = _silent,
+    callback: Callback = silent,
     every: int = 1,
     keep: int = 3,
 ) -> Progress:
@@ -54,12 +58,14 @@ def resume(
     training: Training,
     out: Path,
     *,
-    callback: Callback = _silent,
+    callback: Callback = silent,
     refused: Callable[[Exception], None] = _ignore,
     every: int = 1,
     keep: int = 3,
 ) -> Progress:
     """Go on from the last checkpoint that can be trusted, to the same end as without a break.
+
+    Of several processes in one program all call this with one folder, and the first writes to it.
 
     Args:
       training: made of the same settings as the run.
@@ -69,27 +75,30 @@ def resume(
       every: iterations between checkpoints.
       keep: how many checkpoints remain.
     """
-    kept = runs.checkpoint_folder(out)
-    with runs.locked(out):
+    kept, writes = runs.checkpoint_folder(out), jax.process_index() == 0
+    with runs.locked(out) if writes else contextlib.nullcontext():
         progress, done, errors = taken_up(training, out)
         for error in errors:
             refused(error)
         settings = runs.digest(out)
         try:
-            runs.cut(out, done)
+            if writes:
+                runs.cut(out, done)
             while done < training.total and "stopped" not in progress.plain:
                 began = time.perf_counter()
                 progress, metrics = training.step(progress)
                 done += 1
                 line = {"iteration": done} | metrics | {"seconds": time.perf_counter() - began}
-                runs.append(out, line)
                 over = done == training.total or "stopped" in progress.plain
-                if over or done % every == 0:
+                if writes:
+                    runs.append(out, line)
+                if writes and (over or done % every == 0):
                     plain = {"settings": settings, "progress": progress.plain}
                     checkpoints.save(kept, done, arrays_of(progress), plain, keep=keep)
                 callback(done, line, progress)
-            runs.write_policy(out, "last", progress.state.policy)
-            runs.write_policy(out, "best", progress.best)
+            if writes:
+                runs.write_policy(out, "last", progress.state.policy)
+                runs.write_policy(out, "best", progress.best)
         except OSError as error:
             if isinstance(error, OutputError):
                 raise

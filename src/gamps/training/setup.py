@@ -1,28 +1,29 @@
-"""From a user's words to a training: log, task, policy, model and recipe by their names."""
+"""From a user's words to a training, on a log in memory."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from gamps import behaviour, datasets, recipes
+from gamps import datasets, recipes
 from gamps.errors import SettingError
 from gamps.fitting import ClosedForm
 from gamps.importance import Clip
 from gamps.learning import Learner, ModelClass, Settings, classes_of
-from gamps.models import LinearGaussian, concatenated
+from gamps.models import LinearGaussian
 from gamps.policies import Gaussian, Policy
+from gamps.search import Search
+from gamps.sharding import laid_out
 from gamps.tasks import Task
 from gamps.training.climbing import Climbing
+from gamps.training.named import features_of, imported, policy_of, task_of
 from gamps.training.types import Training
 from gamps.training.words import MODEL_FREE, Words, check
 from gamps.trajectories import Trajectories
@@ -37,77 +38,6 @@ SEARCHES = {
     "reinforce": recipes.reinforce,
 }
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
-
-
-def imported(words: str, field: str) -> Any:
-    """The object that `module:object` names, looked for from the current folder on."""
-    module, _, name = words.partition(":")
-    mend = "Say it like mytask:task, module and object, both importable from here"
-    if not module or not name:
-        raise SettingError(field, repr(words), mend)
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except Exception as error:  # a user's module may fail in any way
-        raise SettingError(field, f"{words}: {type(error).__name__}: {error}", mend) from error
-    return found
-
-
-def _object(words: str, field: str, kind: type, mend: str) -> Any:
-    """An object of a kind, or what a function without arguments makes."""
-    found = imported(words, field)
-    if callable(found) and not isinstance(found, kind):
-        try:
-            found = found()
-        except Exception as error:  # a user's function may fail in any way
-            finding = f"{words}() failed: {type(error).__name__}: {error}"
-            raise SettingError(field, finding, "It takes no argument") from error
-    if not isinstance(found, kind):
-        raise SettingError(field, f"{words} is a {type(found).__name__}", mend)
-    return found
-
-
-def task_of(words: str) -> Task:
-    """The known part of the problem."""
-    mend = "Make it a gamps.Task(reward, discount, terminal)"
-    found: Task = _object(words, "task", Task, mend)
-    return found
-
-
-def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
-    """The model's input."""
-    if not words:
-        return concatenated
-    found = imported(words, "features")
-    if not callable(found):
-        raise SettingError(
-            "features", f"{words} is no function", "Give one of (observation, action)"
-        )
-    made: Callable[..., Any] = found
-    try:
-        shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
-    except Exception as error:  # a user's function may fail in any way
-        finding = f"{words} failed: {type(error).__name__}: {error}"
-        mend = "It takes one observation and one action and gives a vector"
-        raise SettingError("features", finding, mend) from error
-    if len(shape) != 1:
-        raise SettingError("features", f"{words} gives {shape}", "It has to give one vector")
-    return made
-
-
-def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
-    """Where the search starts."""
-    if words == "behaviour":
-        if data.behaviour is not None:
-            return data.behaviour
-        words = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
-    if ":" in words:
-        found: Policy = _object(words, "policy", Policy, "Make it a gamps.policies.Policy")
-        return found
-    return behaviour.fit(jax.random.key(seed), data.trajectories, words)
 
 
 def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories]:
@@ -125,8 +55,14 @@ def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Tra
     return learned, judged
 
 
-def build(words: Words, data: datasets.Dataset) -> Training:
-    """The training that the words describe; what `split` holds out, it does not look at."""
+def build(words: Words, data: datasets.Dataset, over: Mesh | None = None) -> Training:
+    """The training that the words describe; what `split` holds out, it does not look at.
+
+    Args:
+      words: of the user.
+      data: the log.
+      over: devices to share the log out among; None for one.
+    """
     check(words)
     task = task_of(words.task)
     learned, _ = split(data.trajectories, words.held_out, words.seed)
@@ -134,9 +70,24 @@ def build(words: Words, data: datasets.Dataset) -> Training:
     features = features_of(words.features, learned)
     key = jax.random.fold_in(jax.random.key(words.seed), 1)
     if words.recipe == "default":
-        return _default(words, key, task, features, start, learned)
+        learner = _default(words, key, task, features, start, learned)
+        learner.climb = _laid_out(learner.climb, over)
+        return learner
     # Choosing among policies spoils an estimate: the verdict's episodes are not those.
     learned, judged = split(learned, words.held_out, words.seed)
+    search, model = assembled(words, key, task, features, learned)
+    search = _laid_out(search, over)
+    return Climbing(key, search, start, model, iterations=words.iterations, judged=judged)
+
+
+def assembled(
+    words: Words,
+    key: jax.Array,
+    task: Task,
+    features: Callable[..., Any],
+    learned: Trajectories,
+) -> tuple[Search, Any]:
+    """One of the paper's recipes on a log, and the model that it starts with."""
     parts: dict[str, Any] = {"learning_rate": words.learning_rate or LEARNING_RATE}
     model = None
     if words.recipe != "gamps_paper":
@@ -153,8 +104,13 @@ def build(words: Words, data: datasets.Dataset) -> Training:
         parts |= {"fit": kind.fit, "values": Imagined(rollouts=10, horizon=50)}
         if words.recipe != "gamps_paper":
             parts["baseline"] = StateValue()
-    search = SEARCHES[words.recipe](learned, task, **parts)
-    return Climbing(key, search, start, model, iterations=words.iterations, judged=judged)
+    return SEARCHES[words.recipe](learned, task, **parts), model
+
+
+def _laid_out(search: Search, over: Mesh | None) -> Search:
+    if over is None:
+        return search
+    return dataclasses.replace(search, trajectories=laid_out(search.trajectories, over))
 
 
 def _default(
@@ -164,7 +120,7 @@ def _default(
     features: Callable[..., Any],
     start: Policy,
     learned: Trajectories,
-) -> Training:
+) -> Learner:
     settings = Settings()
     rounds = min(settings.rounds, words.iterations)
     settings = settings._replace(

@@ -32,6 +32,8 @@ class Words:
       learning_rate: of the policy; 0 takes one that served before.
       held_out: share of the log that training never sees.
       seed: of everything random.
+      stream: read the log from disk, a shard at a time, in place of holding it in memory.
+      some: shards that an iteration takes, drawn anew; 0 takes all.
     """
 
     log: str
@@ -44,6 +46,8 @@ class Words:
     learning_rate: float = 0.0
     held_out: float = 0.2
     seed: int = 0
+    stream: bool = False
+    some: int = 0
 
 
 def check(words: Words) -> None:
@@ -59,6 +63,11 @@ def check(words: Words) -> None:
         name = "features" if words.features else "model"
         finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
         raise SettingError(name, finding, "Leave it out, or take another recipe")
+    if words.stream and words.recipe == "default":
+        mend = "Take gamps, ml, pgt or another of the paper's, or leave stream out"
+        raise SettingError("recipe", "default, which needs the whole log in memory", mend)
+    if words.some < 0 or (words.some and not words.stream):
+        raise SettingError("some", f"{words.some}", "With stream, say how many shards; 0 for all")
     if not 0 <= words.seed < 2**32:
         raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
     if words.iterations < 1:
@@ -87,10 +96,11 @@ def words_in(run: Path) -> Words:
     """
     settings = folder.header(run)["settings"]
     try:
+        settings = {"stream": False, "some": 0} | settings  # runs of old do not say
         given = {field.name: settings[field.name] for field in fields(Words)}
         kinds = {field.name: type(field.default) for field in fields(Words)}
         for name, value in given.items():
-            kind = kinds[name] if kinds[name] in (int, float) else str
+            kind = kinds[name] if kinds[name] in (int, float, bool) else str
             if type(value) is not kind:
                 raise KeyError(f"{name} as a {kind.__name__}")
         expected = settings["log_sha256"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, get_args
 
 import equinox as eqx
@@ -16,7 +17,7 @@ from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 from gamps.values.fitted import FittedQ
-from gamps.values.rollouts import Sharing, at_logged_steps, draw, returns
+from gamps.values.rollouts import Noise, Sharing, at_logged_steps, draw, returns
 from gamps.values.types import Values
 
 
@@ -25,6 +26,13 @@ def repeated(noise: Float[Array, "... n"], starts: int, times: int) -> Float[Arr
     split = noise.reshape(*noise.shape[:-1], starts, 1, -1)
     wide = jnp.broadcast_to(split, (*split.shape[:-2], times, split.shape[-1]))
     return wide.reshape(*noise.shape[:-1], -1)
+
+
+def _turned(noise: Noise, before: Any, size: int, rollouts: int) -> Noise:
+    """The noise of a block that begins `before` steps after a block of the whole log does."""
+    if isinstance(before, int) and before == 0:
+        return noise
+    return jax.tree.map(lambda z: jnp.roll(z, -(before * rollouts % size), axis=-1), noise)
 
 
 class Imagined(eqx.Module):
@@ -88,36 +96,51 @@ class Imagined(eqx.Module):
         if self.sharing == "rows":
             starts = max(starts // trajectories.n_steps, 1) * trajectories.n_steps
 
-        def noise_of(key: Array) -> Any:
+        drawn = partial(
+            draw,
+            policy=policy,
+            model=model,
+            rollouts=self.rollouts,
+            horizon=self.horizon,
+            antithetic=self.antithetic,
+            dtype=dtype,
+        )
+
+        def noise_of(key: Array) -> Noise:
             shared_by = {"all": starts, "rows": trajectories.n_steps}.get(self.sharing, 1)
             distinct = starts // shared_by
-            noise = draw(
-                key,
-                policy,
-                model,
-                starts=distinct,
-                rollouts=self.rollouts,
-                horizon=self.horizon,
-                antithetic=self.antithetic,
-                dtype=dtype,
-            )
+            noise = drawn(key, starts=distinct)
             return jax.tree.map(lambda z: repeated(z, distinct, shared_by), noise)
+
+        def noise_of_steps(numbers: Array) -> Noise:
+            keys = jax.vmap(lambda i: jax.random.fold_in(key_noise, i))(numbers)
+            each = jax.vmap(lambda key: drawn(key, starts=1), out_axes=-2)(keys)
+            return jax.tree.map(lambda z: z.reshape(*z.shape[:-2], -1), each)
 
         shared = noise_of(key_noise)
 
-        def mean(states: Any, actions: Any | None, i: Array) -> Float[Array, "starts"]:
-            fresh = self.sharing == "none"
-            noise = noise_of(jax.random.fold_in(key_noise, i)) if fresh else shared
-            states, actions = jax.tree.map(
-                lambda x: jnp.repeat(x, self.rollouts, axis=-1), (states, actions)
-            )
-            total = returns(policy, model, task, noise, states, actions, tail, self.penalty)
-            return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
+        def mean(before: Any, *, given: bool) -> Any:
+            # By its number in the whole log a step has the same noise, wherever its block begins.
+            turned = _turned(shared, before, self.rollouts * starts, self.rollouts)
 
-        q_values = at_logged_steps(trajectories, mean, starts=starts, dtype=dtype)
-        v = at_logged_steps(
-            trajectories, lambda s, _, i: mean(s, None, i), starts=starts, dtype=dtype
-        )
+            def block(states: Any, actions: Any, i: Array) -> Float[Array, "starts"]:
+                noise = turned
+                if self.sharing == "none":
+                    noise = noise_of_steps(before + i * starts + jnp.arange(starts))
+                states, actions = jax.tree.map(
+                    lambda x: jnp.repeat(x, self.rollouts, axis=-1),
+                    (states, actions if given else None),
+                )
+                total = returns(policy, model, task, noise, states, actions, tail, self.penalty)
+                return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
+
+            return block
+
+        def everywhere(*, given: bool) -> Float[Array, "N T"]:
+            of = partial(mean, given=given)
+            return at_logged_steps(trajectories, of, starts=starts, dtype=dtype)
+
+        q_values, v = everywhere(given=True), everywhere(given=False)
         return Values(ratios.discounted_rho * q_values, v)
 
     def _each_member(

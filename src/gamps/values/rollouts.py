@@ -17,6 +17,7 @@ Arrangement, for a CPU (`gamps bench rollouts` measures it):
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +28,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.models import Ensemble, Model
 from gamps.policies import Policy
+from gamps.sharding import shard_by_shard
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
@@ -197,41 +199,47 @@ def returns(
 
 def at_logged_steps(
     trajectories: Trajectories,
-    evaluate: Callable[[Any, Any, Array], Float[Array, "starts"]],
+    evaluate: Callable[[Any], Callable[[Any, Any, Array], Float[Array, "starts"]]],
     *,
     starts: int,
     dtype: Any,
 ) -> Float[Array, "N T"]:
     """Evaluate every real step of the log, `starts` at a time; zero where padded.
 
+    Where the log lies on several devices, each goes through its own steps.
+
     Args:
       trajectories: the log.
-      evaluate: from states `[..., starts]`, actions `[..., starts]` and the block's number to one
-        value a start.
+      evaluate: called with the number of real steps before the first, gives a function from states
+        `[..., starts]`, actions `[..., starts]` and the block's number to one value a start.
       starts: how many to a block.
       dtype: of the values.
 
     Returns:
       `[N, T]`.
     """
-    mask = trajectories.mask.ravel()
-    # Stable: real steps first, in their order.
-    order = jnp.argsort(~mask, stable=True)
-    order = jnp.pad(order, (0, -len(order) % starts))
 
-    def compact(values: Array) -> Array:
-        return jnp.moveaxis(values.reshape(mask.size, *values.shape[2:])[order], 0, -1)
+    def of_shard(log: Trajectories, before: Any) -> Float[Array, "N T"]:
+        mask, evaluated = log.mask.ravel(), evaluate(before)
+        # Where each real step comes, and in turn which step comes there; nothing is copied.
+        place = jnp.cumsum(mask) - 1
+        size = len(mask) + -len(mask) % starts
+        every = jnp.arange(len(mask))
+        order = jnp.zeros(size, every.dtype)
+        order = order.at[jnp.where(mask, place, size)].set(every, mode="drop", unique_indices=True)
 
-    states, actions = compact(trajectories.states), compact(trajectories.actions)
+        def block(i: Array, values: Array) -> Array:
+            rows, steps = jnp.divmod(
+                jax.lax.dynamic_slice_in_dim(order, i * starts, starts), log.n_steps
+            )
+            states = jnp.moveaxis(log.observations[rows, steps], 0, -1)
+            actions = jnp.moveaxis(log.actions[rows, steps], 0, -1)
+            found = evaluated(states, actions, i)
+            return jax.lax.dynamic_update_slice_in_dim(values, found, i * starts, axis=0)
 
-    def block(i: Array, values: Array) -> Array:
-        def of(array: Array) -> Array:
-            return jax.lax.dynamic_slice_in_dim(array, i * starts, starts, axis=-1)
+        blocks = -(-jnp.sum(mask) // starts)
+        values = jax.lax.fori_loop(0, blocks, block, jnp.zeros(size, dtype))
+        return jnp.where(log.mask, values[place.reshape(log.mask.shape)], 0.0)
 
-        found = evaluate(of(states), of(actions), i)
-        return jax.lax.dynamic_update_slice_in_dim(values, found, i * starts, axis=0)
-
-    blocks = -(-jnp.sum(mask) // starts)
-    values = jax.lax.fori_loop(0, blocks, block, jnp.zeros(len(order), dtype))
-    place = (jnp.cumsum(mask) - 1).reshape(trajectories.mask.shape)
-    return jnp.where(trajectories.mask, values[place], 0.0)
+    before = 0 if trajectories.before is None else trajectories.before
+    return shard_by_shard(of_shard, dataclasses.replace(trajectories, before=None), before)

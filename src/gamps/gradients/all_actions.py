@@ -1,48 +1,21 @@
-"""The policy gradient: at which states and actions it is taken, and the sum over them.
-
-A `pairs` part is a callable `(key, policy, model, task, trajectories, ratios) -> Pairs`. Values and
-baseline are then computed at the pairs, whichever they are.
-"""
+"""Fresh actions at logged states, for policies that have moved away from the log's."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from gamps.errors import SettingError
+from gamps.gradients.logged import Pairs
 from gamps.importance import Ratios
 from gamps.models import Model
-from gamps.policies import Policy, log_probs
+from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
-
-
-class Pairs(NamedTuple):
-    """States and actions to take the gradient at, in the shape of a log, and their ratios."""
-
-    trajectories: Trajectories
-    ratios: Ratios
-
-
-class Logged(eqx.Module):
-    """The logged pairs with the ratios of their trajectories (eq. gradient_estimate)."""
-
-    def __call__(
-        self,
-        key: Key[Array, ""],
-        policy: Policy,
-        model: Model | None,
-        task: Task,
-        trajectories: Trajectories,
-        ratios: Ratios,
-    ) -> Pairs:
-        """The log as it is."""
-        del key, policy, model, task
-        return Pairs(trajectories, ratios)
 
 
 class AllActions(eqx.Module):
@@ -134,30 +107,3 @@ def _rolled(
     start = (states, jnp.ones(len(counts), bool))
     (states, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
     return states
-
-
-def off_policy(
-    policy: Policy, trajectories: Trajectories, weighted_advantages: Float[Array, "N T"]
-) -> Policy:
-    """(1/N) Σ_i Σ_t γ^t ρ_{0:t} (Q - b) ∇ log π(a_t|s_t).
-
-    One reverse pass through the sum of weighted log-densities; no per-sample score is kept.
-
-    Args:
-      policy: where the gradient is taken.
-      trajectories: the states and actions.
-      weighted_advantages: `[N, T]`, γ^t ρ_{0:t} (Q - b) up to a common scale.
-
-    Returns:
-      The gradient as a policy-shaped tree: arrays where `policy` has floating-point arrays, None
-      elsewhere; on the scale of the advantages.
-    """
-    used = trajectories.mask & (weighted_advantages != 0)
-
-    @eqx.filter_grad
-    def surrogate(policy: Policy) -> Array:
-        terms = jnp.where(used, weighted_advantages * log_probs(policy, trajectories), 0.0)
-        return jnp.sum(terms) / trajectories.n_trajectories
-
-    gradient: Policy = surrogate(policy)
-    return gradient

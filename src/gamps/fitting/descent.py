@@ -1,12 +1,7 @@
-"""Weighted maximum likelihood (eq. objectiveP).
-
-A fit is a callable `(key, model, trajectories, weights) -> (model, loss)`, where the loss is the
-weighted mean of -log p̂ after fitting.
-"""
+"""Fits by descent, for models without a closed form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,55 +11,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from gamps.errors import SettingError
-from gamps.models import ClosedFormModel, Ensemble, Model
+from gamps.fitting.closed_form import negative_log_likelihood
+from gamps.models import Model
 from gamps.settings import number
 from gamps.trajectories import Trajectories, flat
-
-
-def negative_log_likelihood(
-    model: Model, trajectories: Trajectories, weights: Float[Array, "N T"]
-) -> Float[Array, ""]:
-    """-Σ ω log p̂(s'|s, a) / Σ ω, over real steps of positive weight."""
-    log_prob = jax.vmap(jax.vmap(model.log_prob))(
-        trajectories.states, trajectories.actions, trajectories.next_states
-    )
-    used = trajectories.mask & (weights > 0)
-    total = jnp.sum(jnp.where(used, weights, 0.0))
-    loss = jnp.sum(jnp.where(used, -weights * log_prob, 0.0))
-    return loss / jnp.where(total > 0, total, 1.0)
-
-
-class ClosedForm(eqx.Module):
-    """What a model makes of its sufficient statistics.
-
-    The exact maximiser of the weighted likelihood for models of finitely many states, weighted
-    least squares for `models.LinearGaussian`.
-    """
-
-    def __call__(
-        self,
-        key: Key[Array, ""],
-        model: Model,
-        trajectories: Trajectories,
-        weights: Float[Array, "N T"],
-    ) -> tuple[ClosedFormModel, Float[Array, ""]]:
-        """Fit from scratch; `model` gives only the shape."""
-        del key
-        if not isinstance(model, ClosedFormModel):
-            each = isinstance(model, Ensemble)
-            raise SettingError(
-                "fit",
-                f"ClosedForm(), but {type(model).__name__} has no closed form",
-                f"Use fit={'EachMember(ClosedForm())' if each else 'GradientDescent()'}",
-            )
-        used = jnp.where(trajectories.mask, weights, 0.0)
-        # The maximiser does not depend on the scale, but float32 sums of tiny weights do.
-        used = used / jnp.maximum(jnp.max(used), jnp.finfo(used.dtype).tiny)
-        transitions = (trajectories.states, trajectories.actions, trajectories.next_states, used)
-        fitted = model
-        for _ in range(model.passes):
-            fitted = fitted.from_statistics(fitted.statistics(*map(flat, transitions)))
-        return fitted, negative_log_likelihood(fitted, trajectories, weights)
 
 
 class GradientDescent(eqx.Module):
@@ -217,59 +167,3 @@ class Minibatches(eqx.Module):
         start = ((parameters, adam.init(parameters)), infinite, infinite, none, none)
         (parameters, _), _, loss, *_ = jax.lax.while_loop(more, epoch, start)
         return eqx.combine(parameters, static), loss
-
-
-class EachMember(eqx.Module):
-    """Fits every member of an ensemble by itself, each on weights of its own.
-
-    Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
-    which members differ as the log leaves them free to.
-
-    Attributes:
-      fit: how one member is fitted.
-    """
-
-    fit: Callable[..., tuple[Any, Float[Array, ""]]]
-
-    def __call__(
-        self,
-        key: Key[Array, ""],
-        model: Ensemble,
-        trajectories: Trajectories,
-        weights: Float[Array, "N T"],
-    ) -> tuple[Ensemble, Float[Array, ""]]:
-        """The loss is that of the mixture, under the weights as given."""
-
-        def each(key: Array, member: Model) -> Model:
-            key_fit, key_weights = jax.random.split(key)
-            size = (trajectories.n_trajectories, 1)
-            luck = jax.random.exponential(key_weights, size, weights.dtype)
-            fitted: Model = self.fit(key_fit, member, trajectories, luck * weights)[0]
-            return fitted
-
-        # One after the other: each stops when it is done, and small products gain nothing together.
-        arrays, static = eqx.partition(model.members, eqx.is_array)
-
-        def one(both: Any) -> Any:
-            key, arrays = both
-            return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
-
-        arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
-        fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
-        fitted = fitted.calibrated(trajectories)
-        return fitted, negative_log_likelihood(fitted, trajectories, weights)
-
-
-class Keep(eqx.Module):
-    """No fit: recipes without a model, or with a model known beforehand."""
-
-    def __call__(
-        self,
-        key: Key[Array, ""],
-        model: Any,
-        trajectories: Trajectories,
-        weights: Float[Array, "N T"],
-    ) -> tuple[Any, Float[Array, ""]]:
-        """Return the model as it is."""
-        del key, trajectories
-        return model, jnp.zeros((), dtype=weights.dtype)

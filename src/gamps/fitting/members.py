@@ -1,0 +1,55 @@
+"""The fit of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Key
+
+from gamps.fitting.closed_form import negative_log_likelihood
+from gamps.models import Ensemble, Model
+from gamps.trajectories import Trajectories
+
+
+class EachMember(eqx.Module):
+    """Fits every member of an ensemble by itself, each on weights of its own.
+
+    Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
+    which members differ as the log leaves them free to.
+
+    Attributes:
+      fit: how one member is fitted.
+    """
+
+    fit: Callable[..., tuple[Any, Float[Array, ""]]]
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Ensemble,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Ensemble, Float[Array, ""]]:
+        """The loss is that of the mixture, under the weights as given."""
+
+        def each(key: Array, member: Model) -> Model:
+            key_fit, key_weights = jax.random.split(key)
+            size = (trajectories.n_trajectories, 1)
+            luck = jax.random.exponential(key_weights, size, weights.dtype)
+            fitted: Model = self.fit(key_fit, member, trajectories, luck * weights)[0]
+            return fitted
+
+        # One after the other: each stops when it is done, and small products gain nothing together.
+        arrays, static = eqx.partition(model.members, eqx.is_array)
+
+        def one(both: Any) -> Any:
+            key, arrays = both
+            return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
+
+        arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
+        fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
+        fitted = fitted.calibrated(trajectories)
+        return fitted, negative_log_likelihood(fitted, trajectories, weights)

@@ -1,0 +1,66 @@
+"""The log of a training, in memory or on disk, and what builds the training on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from gamps import datasets, streaming
+from gamps.search import Search
+from gamps.training.climbing import Climbing
+from gamps.training.named import features_of, policy_of, task_of
+from gamps.training.setup import assembled, build
+from gamps.training.types import Training
+from gamps.training.words import Words, check
+
+
+def _untold(doing: str) -> None:
+    del doing
+
+
+def streamed(words: Words, shards: datasets.Shards, over: Mesh | None = None) -> Training:
+    """As `build`, on a log that is read from disk, a shard at a time."""
+    check(words)
+    task = task_of(words.task)
+    learned, _ = shards.split(words.held_out, words.seed)
+    learned, judged = learned.split(words.held_out, words.seed)
+    some = learned.shard(0)
+    start = policy_of(words.policy, described(shards)._replace(trajectories=some), words.seed)
+    features = features_of(words.features, some)
+    key = jax.random.fold_in(jax.random.key(words.seed), 1)
+    search, model = assembled(words, key, task, features, some)
+
+    def run(search: Search, key: Any, state: Any, *, iterations: int) -> Any:
+        taken = words.some or None
+        return streaming.run(
+            search, learned, key, state, iterations=iterations, some=taken, over=over
+        )
+
+    number = words.iterations
+    return Climbing(key, search, start, model, iterations=number, judged=judged.shard(0), run=run)
+
+
+def described(shards: datasets.Shards) -> datasets.Dataset:
+    """The first shard, with what is known of the whole log."""
+    known = (shards.behaviour, shards.discount, None, shards.densities)
+    return datasets.Dataset(shards.shard(0), *known)
+
+
+def prepared(
+    words: Words, over: Mesh | None = None, advance: Callable[[str], None] = _untold
+) -> tuple[datasets.Dataset, Callable[[], Training]]:
+    """The log, or its first shard, and what builds the training on all of it.
+
+    Args:
+      words: of the user.
+      over: devices to share the log out among; None for one.
+      advance: told of each episode of a log that is cut into shards first.
+    """
+    if not words.stream:
+        data = datasets.load(words.log)
+        return data, lambda: build(words, data, over)
+    shards = datasets.shards_of(words.log, advance=advance)
+    return described(shards), lambda: streamed(words, shards, over)

@@ -1,0 +1,152 @@
+"""A log in parts: the same numbers as in one piece, and recovery of nothing more than is there."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gamps import datasets, recipes, search, streaming
+from gamps.envs import Minigolf, collect
+from gamps.envs.minigolf import HORIZON
+from gamps.errors import SettingError
+from gamps.fitting import Minibatches
+from gamps.trajectories import Episode
+from gamps.values import Imagined, NoBaseline
+from gamps.weights import Mixed, Ones
+
+GAME = Minigolf()
+
+
+class InParts(list):
+    """Parts of a log in memory."""
+
+    @property
+    def n_trajectories(self):
+        return sum(int(part.mask[:, 0].sum()) for part in self)
+
+    def only(self, indices):
+        return InParts(self[i] for i in indices)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return collect(GAME, GAME.policy(), jax.random.key(0), n=90, steps=HORIZON)
+
+
+def cut(log, size):
+    """Parts of equal shape; the last is filled up with rows of no step."""
+    parts = InParts()
+    for first in range(0, log.n_trajectories, size):
+        rows = np.minimum(np.arange(first, first + size), log.n_trajectories - 1)
+        part = jax.tree.map(lambda x, rows=rows: x[rows], log)
+        real = np.arange(first, first + size) < log.n_trajectories
+        parts.append(dataclasses.replace(part, mask=part.mask & real[:, None]))
+    return parts
+
+
+def built_on(log, **parts):
+    values = Imagined(rollouts=10, horizon=20)
+    built = recipes.gamps(log, GAME.task(), **({"values": values, "learning_rate": 0.08} | parts))
+    return built, built.init(GAME.policy(), GAME.linear_model())
+
+
+@pytest.mark.parametrize("parts", [{}, {"weighting": Ones(), "baseline": NoBaseline()}])
+def test_ten_iterations_in_parts_end_where_they_end_in_one_piece(log, parts):
+    built, state = built_on(log, **parts)
+    whole, info, _ = search.run(built, jax.random.key(1), state, iterations=10)
+    found, seen, _ = streaming.run(built, cut(log, 32), jax.random.key(1), state, iterations=10)
+    np.testing.assert_allclose(found.policy.weights, whole.policy.weights, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(seen.gradient_norm, info.gradient_norm, rtol=1e-4)
+    np.testing.assert_allclose(seen.ess, info.ess, rtol=1e-4)
+    np.testing.assert_allclose(seen.model_loss, info.model_loss, rtol=1e-3)
+    for a, b in zip(jax.tree.leaves(found.model), jax.tree.leaves(whole.model), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+
+
+def test_ratios_beyond_any_float_add_up(log):
+    """Log-ratios of hundreds, different in each part: the scale is carried apart."""
+    far = eqx.tree_at(lambda p: p.log_std, GAME.policy(), jnp.full(1, 2.5))
+    shifted = dataclasses.replace(log, behaviour_log_prob=log.behaviour_log_prob - 40.0)
+    built, state = built_on(shifted, weighting=Ones())
+    state = state._replace(policy=far)
+    whole, info, _ = search.run(built, jax.random.key(1), state, iterations=1)
+    found, seen, _ = streaming.run(built, cut(shifted, 30), jax.random.key(1), state, iterations=1)
+    assert info.log_scale[0] > 100
+    np.testing.assert_allclose(seen.log_scale, info.log_scale, rtol=1e-5)
+    np.testing.assert_allclose(found.policy.weights, whole.policy.weights, rtol=1e-4, atol=1e-5)
+
+
+def test_some_shards_are_an_unbiased_gradient(log):
+    """The mean over all choices of two of three unequal parts is the whole, exactly."""
+    built, state = built_on(log, weighting=Ones(), baseline=NoBaseline())
+    parts = cut(log, 32)
+    gradients = []
+    everything = streaming.step(built, jax.random.key(1), state, parts)[1]
+    model = streaming.step(built, jax.random.key(1), state, parts)[0].model
+    from gamps.fitting import Keep
+    from gamps.values import EpisodeReturn
+
+    kept = dataclasses.replace(built, fit=Keep(), values=EpisodeReturn())
+    state = state._replace(model=model)
+
+    def gradient(indices, count):
+        sums = [
+            streaming._gradient(
+                dataclasses.replace(kept, trajectories=parts[i]),
+                jax.random.key(1), jnp.asarray(0), state.policy, model,
+            )[0]
+            for i in indices
+        ]  # fmt: skip
+        total = streaming._totals((s,) for s in sums)[0]
+        scale = float(jnp.exp(total.log_scale)) / count
+        return np.asarray(total.scaled.weights) * scale
+
+    whole = gradient([0, 1, 2], 90)
+    pairs = ([0, 1], [0, 2], [1, 2])
+    gradients = [gradient(pair, 90 * 2 / 3) for pair in pairs]
+    np.testing.assert_allclose(np.mean(gradients, axis=0), whole, rtol=1e-4)
+    assert np.isfinite(everything.gradient_norm)
+
+
+def test_what_looks_at_the_whole_log_is_refused(log):
+    for parts, field in (
+        ({"fit": Minibatches()}, "fit"),
+        ({"weighting": Mixed()}, "weighting"),
+        ({"largest_kl": 0.1}, "largest_kl"),
+    ):
+        built, state = built_on(log, **parts)
+        with pytest.raises(SettingError, match=field):
+            streaming.run(built, cut(log, 30), jax.random.key(0), state, iterations=1)
+    built, state = built_on(log)
+    with pytest.raises(SettingError, match="some"):
+        streaming.run(built, cut(log, 30), jax.random.key(0), state, iterations=1, some=9)
+
+
+def test_shards_on_disk_are_the_log(log, tmp_path):
+    """Written by episodes, in buckets of their length; the same policy as of the log in memory."""
+    lengths = np.asarray(log.lengths)
+    episodes = [
+        Episode(
+            np.asarray(log.observations[i, : n + 1]),
+            np.asarray(log.actions[i, :n]),
+            np.asarray(log.rewards[i, :n]),
+            np.asarray(log.behaviour_log_prob[i, :n]),
+            bool(log.terminated[i]),
+        )
+        for i, n in enumerate(lengths)
+    ]
+    shards = datasets.write_shards(episodes, tmp_path / "shards", steps=60)
+    assert len(shards) > 3
+    order = np.concatenate([shards.numbers(i) for i in range(len(shards))])
+    built, state = built_on(jax.tree.map(lambda x: x[order], log))
+    whole, _, _ = search.run(built, jax.random.key(1), state, iterations=5)
+    # A block of noise must not be larger than a shard, or it would differ: 60 steps hold one.
+    built = dataclasses.replace(built, values=Imagined(rollouts=10, horizon=20, block=100))
+    whole, _, _ = search.run(built, jax.random.key(1), state, iterations=5)
+    found, _, _ = streaming.run(built, shards, jax.random.key(1), state, iterations=5)
+    np.testing.assert_allclose(found.policy.weights, whole.policy.weights, rtol=1e-4, atol=1e-5)
+    fewer, _, _ = streaming.run(built, shards, jax.random.key(1), state, iterations=3, some=2)
+    assert np.isfinite(np.asarray(fewer.policy.weights)).all()
