@@ -1,6 +1,9 @@
 """A log in parts: the same numbers as in one piece, and recovery of nothing more than is there."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 
 import equinox as eqx
 import jax
@@ -13,6 +16,7 @@ from gamps.envs import Minigolf, collect
 from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
 from gamps.fitting import Minibatches
+from gamps.policies import rebuild
 from gamps.trajectories import Episode
 from gamps.values import Imagined, NoBaseline
 from gamps.weights import Mixed, Ones
@@ -150,3 +154,28 @@ def test_shards_on_disk_are_the_log(log, tmp_path):
     np.testing.assert_allclose(found.policy.weights, whole.policy.weights, rtol=1e-4, atol=1e-5)
     fewer, _, _ = streaming.run(built, shards, jax.random.key(1), state, iterations=3, some=2)
     assert np.isfinite(np.asarray(fewer.policy.weights)).all()
+
+
+def test_the_command_streams_to_the_same_policy(log, tmp_path, monkeypatch):
+    """In processes of their own, as a user has it: in single precision."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    datasets.save("golf/stream-v0", log, GAME.policy())
+    words = ["train", "golf/stream-v0", "--task", "gamps.envs.minigolf:task", "--recipe", "ml",
+             "--model", "linear", "--iterations", "4"]  # fmt: skip
+
+    def gamps(*words):
+        line = [sys.executable, "-c", "from gamps.cli import main; main()", *map(str, words)]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    assert gamps(*words, "--out", tmp_path / "memory").returncode == 0
+    streamed = gamps(*words, "--out", tmp_path / "disk", "--stream")
+    assert streamed.returncode == 0, streamed.stderr
+    last = [json.loads((tmp_path / run / "last.json").read_text()) for run in ("memory", "disk")]
+    # Shards are by length, so that steps have other noise; four steps of 0.02 are the way there.
+    for a, b in zip(*(jax.tree.leaves(rebuild(policy)) for policy in last), strict=True):
+        np.testing.assert_allclose(a, b, atol=0.01)
+    start = GAME.policy().weights
+    assert np.abs(rebuild(last[0]).weights - start).max() > 0.05
+    refused = gamps(*words[:4], "--out", tmp_path / "no", "--stream")
+    assert refused.returncode == 2
+    assert "needs the whole log" in refused.stderr

@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 from rich.live import Live
 
-from gamps import inspection, report, sharding
+from gamps import datasets, inspection, report, sharding
 from gamps.errors import MissingExtraError
 from gamps.learning import Progress
 from gamps.training import Words, folder, loop
@@ -94,7 +94,7 @@ def train(
     )  # fmt: skip
     check(words)
     report.console.print(f"reading {log} …", soft_wrap=True)
-    data, built = prepared(words, over)
+    data, built = _prepared(words, over)
     report.console.print("inspecting it: compiling …")
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(
@@ -145,9 +145,18 @@ def resume(
     if differ:
         made = ", ".join(f"{k} {header['versions'].get(k)}, now {v}" for k, v in differ.items())
         report.console.print(f"[yellow]other versions: {made}. The last bits may differ")
-    data, built = prepared(words, over)
+    data, built = _prepared(words, over)
     tensorboard = bool(header["settings"].get("tensorboard")) and first
     _run(built(), run, data.densities, tensorboard=tensorboard)
+
+
+def _prepared(words: Words, over: Any) -> Any:
+    """With a bar, where the log is cut into shards first."""
+    if not words.stream:
+        return prepared(words, over)
+    episodes = datasets.stream(words.log).n_trajectories
+    with report.bar("cutting into shards", episodes) as advance:
+        return prepared(words, over, advance)
 
 
 def _only_first_speaks() -> bool:

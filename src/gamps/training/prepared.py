@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from gamps import datasets, streaming
+from gamps import datasets, sharding, streaming
 from gamps.search import Search
 from gamps.training.climbing import Climbing
 from gamps.training.named import features_of, policy_of, task_of
@@ -62,5 +62,8 @@ def prepared(
     if not words.stream:
         data = datasets.load(words.log)
         return data, lambda: build(words, data, over)
-    shards = datasets.shards_of(words.log, advance=advance)
+    if jax.process_index() == 0:  # the others take what it has cut
+        datasets.shards_of(words.log, advance=advance)
+    sharding.wait("cut into shards")
+    shards = datasets.shards_of(words.log)
     return described(shards), lambda: streamed(words, shards, over)
