@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gamps.models.gaussian import concatenated
@@ -19,8 +20,11 @@ Features = Callable[[Any, Any], Float[Array, "F"]]
 
 def products(x: Float[Array, "n"]) -> Float[Array, "F"]:
     """One, the entries, and all products of two of them."""
-    rows, columns = jnp.triu_indices(len(x))
-    return jnp.concatenate([jnp.ones_like(x[:1]), x, x[rows] * x[columns]])
+    # Of (1, x), so that two gathers make them all: joined pieces, mapped over columns, would be
+    # turned around twice.
+    rows, columns = np.triu_indices(len(x) + 1)
+    extended = jnp.pad(x, (1, 0), constant_values=1)
+    return extended[rows] * extended[columns]
 
 
 class Quadratic(eqx.Module):

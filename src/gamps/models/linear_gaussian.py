@@ -92,21 +92,24 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
         weights: Float[Array, "n"],
     ) -> Regression:
         """Sums for both regressions, the second around the present mean."""
-        features = jax.vmap(self.features)(observations, actions)
-        differences = self.difference(observations, next_observations)
-        weighted = (features * weights[:, None]).T
-        apart = jnp.abs(differences - features @ self.mean_weights)
-        precise, moments = None, weighted @ differences
+        # By columns: a feature is then a row, and rows are what the products of two are made of.
+        features = jax.vmap(self.features, out_axes=-1)(observations, actions)
+        differences = self.difference(observations, next_observations).T
+        weighted = features * weights
+        apart = jnp.abs(differences - self.mean_weights.T @ features)
+        precise, moments = None, weighted @ differences.T
         if self.reweighted:
-            precision = 1 / jnp.maximum(features @ self.std_weights, self.least_std) ** 2
-            precise = jnp.einsum("fn,nd,ng->dfg", weighted, precision, features)
-            moments = weighted @ (precision * differences)
+            least = jnp.broadcast_to(self.least_std, apart.shape[:1])[:, None]
+            precision = 1 / jnp.maximum(self.std_weights.T @ features, least) ** 2
+            # One dimension at a time: all at once would be D times the log's features.
+            precise = jax.lax.map(lambda p: (weighted * p) @ features.T, precision)
+            moments = weighted @ (precision * differences).T
         return Regression(
-            gram=weighted @ features,
+            gram=weighted @ features.T,
             precise=precise,
             differences=moments,
-            deviations=weighted @ apart,
-            usual=jnp.stack([weights @ apart, jnp.full(apart.shape[1], jnp.sum(weights))]),
+            deviations=weighted @ apart.T,
+            usual=jnp.stack([apart @ weights, jnp.full(len(apart), jnp.sum(weights))]),
         )
 
     def from_statistics(self, statistics: Regression) -> LinearGaussian:
