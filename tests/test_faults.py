@@ -21,6 +21,8 @@ IMPORTANCE = "tests/test_importance.py"
 IMAGINED = "tests/test_imagined.py"
 ALL_ACTIONS = "tests/test_all_actions.py"
 BLOCKS = f"{IMAGINED}::test_blocks_and_padding_change_nothing[blocks-4]"
+IN_PARTS = "test_ten_iterations_in_parts_end_where_they_end_in_one_piece[parts0]"
+STREAMED = f"tests/test_streaming.py::{IN_PARTS}"
 LINEAR = f"{IMAGINED}::test_q_and_v_of_a_linear_system[blocks-2000]"
 DAMAGED = "tests/test_datasets.py::test_damage_is_named"
 RECTIFIED = "tests/test_battery.py::TestPart::test_draws_follow_the_density"
@@ -60,7 +62,7 @@ FAULTS = {
         "weights.py", "jnp.cumsum(norms, axis=1)", "norms", f"{STAGES}[2.0]",
     ),
     "mask missing in the fit": (
-        "fitting.py", "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
+        "fitting/closed_form.py", "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
         "used = weights\n        #", FITTING,
     ),
     "returns from the start, not to go": (
@@ -84,7 +86,7 @@ FAULTS = {
         "jnp.sum(rho * squares, axis=0)", PARTS,
     ),
     "gradient not divided by N": (
-        "gradients.py", "jnp.sum(terms) / trajectories.n_trajectories", "jnp.sum(terms)",
+        "gradients/logged.py", "jnp.sum(terms) / count", "jnp.sum(terms)",
         f"{STAGES}[2.0]",
     ),
     "η from visits, not from scores": (
@@ -103,7 +105,8 @@ FAULTS = {
         "values/rollouts.py", "0.0, discount * weight)", "0.0, weight)", LINEAR,
     ),
     "values put back one step late": (
-        "values/rollouts.py", "(jnp.cumsum(mask) - 1)", "jnp.cumsum(mask)", BLOCKS,
+        "values/rollouts.py", "values[place.reshape(log.mask.shape)]",
+        "values[place.reshape(log.mask.shape) + 1]", BLOCKS,
     ),
     "last block forgotten": (
         "values/rollouts.py", "-(-jnp.sum(mask) // starts)", "jnp.sum(mask) // starts", BLOCKS,
@@ -114,7 +117,18 @@ FAULTS = {
         "+ jax.random.normal(key, (*shape, starts, 1), dtype)", LINEAR,
     ),
     "V starts with the logged action": (
-        "values/imagined.py", "mean(s, None, i)", "mean(s, _, i)", LINEAR,
+        "values/imagined.py", "actions if given else None", "actions", LINEAR,
+    ),
+    "noise by the place in a part": (
+        "values/imagined.py", "-(before * rollouts % size)", "0", STREAMED,
+    ),
+    "parts added on different scales": (
+        "streaming.py", "left * x + right * y", "x + y",
+        "tests/test_streaming.py::test_ratios_beyond_any_float_add_up",
+    ),
+    "drawn pairs not corrected for": (
+        "gradients/drawn.py", "/ jnp.where(norm > 0, norm, 1.0)", "/ jnp.mean(norm)",
+        "tests/test_drawn.py::test_the_gradient_of_drawn_pairs_is_unbiased",
     ),
     "antithetic half not negated": (
         "values/rollouts.py", "jnp.concatenate([noise, -noise], axis=-1)",
@@ -132,7 +146,7 @@ FAULTS = {
         f"{ALL_ACTIONS}::test_all_action_gradient_is_that_of_the_logged_states",
     ),
     "a terminal step taken": (
-        "gradients.py", "alive & ~ends & (i < counts)", "alive & (i < counts)",
+        "gradients/all_actions.py", "alive & ~ends & (i < counts)", "alive & (i < counts)",
         f"{ALL_ACTIONS}::test_rolled_states_are_where_the_model_leads",
     ),
     "tail not discounted": (
@@ -156,7 +170,7 @@ FAULTS = {
         "importance.py", "((0, 0), (self.steps, 0))", "((0, 0), (self.steps + 1, 0))", IMPORTANCE,
     ),
     "weights left out of minibatches": (
-        "fitting.py", "jnp.where(weights > 0, weights * log_prob, 0.0)",
+        "fitting/descent.py", "jnp.where(weights > 0, weights * log_prob, 0.0)",
         "jnp.where(weights >= 0, log_prob, 0.0)",
         f"{FITTING}::test_minibatches_find_the_weighted_maximum",
     ),
