@@ -58,9 +58,12 @@ def join(
     if PATIENCE not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --{PATIENCE}=1200"
     try:
+        # On the address that was said, not on all that this machine has.
+        bound = coordinator if coordinator and process == 0 else None
         jax.distributed.initialize(
-            coordinator, processes, process, heartbeat_timeout_seconds=timeout
-        )
+            coordinator, processes, process, heartbeat_timeout_seconds=timeout,
+            coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", bound),
+        )  # fmt: skip
     except (RuntimeError, ValueError) as error:
         mend = "Say --coordinator HOST:PORT --processes N --process I in each of them"
         raise SettingError("coordinator", f"{coordinator}: {error}", mend) from error

@@ -16,6 +16,7 @@ from gamps.cli.evaluate import evaluate
 from gamps.cli.export import export
 from gamps.cli.importing import fit_behaviour, import_
 from gamps.cli.inspect import inspect
+from gamps.cli.launch import launch, sweep
 from gamps.cli.play import play
 from gamps.cli.report import report
 from gamps.cli.settings_file import with_settings
@@ -56,6 +57,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "inspect": inspect,
     "train": train,
     "resume": resume,
+    "launch": launch,
+    "sweep": sweep,
     "evaluate": evaluate,
     "report": report,
     "compare": compare,

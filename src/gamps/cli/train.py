@@ -191,7 +191,7 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
     if "stopped" in progress.plain:
         say(f"[yellow]stopped: {progress.plain['stopped']}", soft_wrap=True)
     if jax.process_index() == 0:
-        _figure(out)
+        figure(out)
     if progress.plain.get("best") == 0:
         say(
             "[yellow]nothing was found that is thought better than the first policy", soft_wrap=True
@@ -249,7 +249,7 @@ def _tensorboard_package() -> Any:
     return tensorboardX
 
 
-def _figure(out: Path) -> None:
+def figure(out: Path) -> None:
     """How it went, iteration by iteration."""
     lines = folder.metrics(out)
     if not lines:

@@ -1,0 +1,170 @@
+"""Write docs/scale.md from the result files in docs/results; no number is typed by hand.
+
+Usage: python docs/render_scale.py
+"""
+
+from pathlib import Path
+
+from render import load, spread, table
+
+HERE = Path(__file__).parent
+CORES, SHARE, PRICE, ITERATIONS, BYTES, PASSES = 64, 0.8, 0.04, 100, 48, 3
+M, H = 10, 50
+
+
+def drawn() -> str:
+    """Cost and cosine by share."""
+    near = load("drawn")["results"]["near"]
+    rows = [
+        [
+            f"{100 * float(name):g} %",
+            f"{100 * near['cost'][name]:.2f} %",
+            f"{sum(each) / len(each):.4f}",
+            f"{min(each):.4f}",
+            f"{near['noise'][name]['of_one']:.1f}",
+        ]
+        for name, each in near["cosines"].items()
+    ]
+    header = ["pairs with a Q", "cost of an iteration", "cosine", "least", "noise of one pair"]
+    return table(header, rows)
+
+
+def drawn_said() -> str:
+    """What else was measured of draws."""
+    content = load("drawn")
+    near, found = content["results"]["near"], content["results"]
+    settings, pair = content["settings"], found["paired"]
+    returns = found["returns"]
+    return (
+        f"The log has {near['transitions']:,} transitions; two full passes with different noise of "
+        f"rollouts have a cosine of {near['between_full_passes']:.4f}. On "
+        f"{settings['trajectories']:,} episodes, a hundred times the paper's log, "
+        f"{settings['iterations']} iterations of full passes return "
+        f"{spread(returns['full passes'])}, "
+        f"of drawn ones {spread(returns['drawn'])} ({settings['seeds']} runs, mean ± std); paired "
+        f"{pair['mean']:+.3f} ± {pair['standard_error']:.3f}, standard error."
+    )
+
+
+def scale() -> str:
+    """Time and memory by size."""
+    found = load("scale")["results"]
+    rows = []
+    for where, label in (("memory", "in memory"), ("disk", "from disk")):
+        for n, cell in found[where].items():
+            each = f"{1e9 * cell['seconds'] / int(n):.0f}"
+            peak = f"{cell['peak'] / 2**20:.0f}"
+            rows.append([f"{int(n):,}", label, f"{cell['seconds']:.3g}", each, peak])
+    return table(["transitions", "log", "seconds", "ns a transition", "peak MiB"], rows)
+
+
+def scale_said() -> str:
+    """Ratios and exponents."""
+    found = load("scale")["results"]
+    memory, disk = found["memory"], found["disk"]
+    first, last = next(iter(memory)), list(memory)[-1]
+    ratio = memory[last]["seconds"] / int(last) / (memory[first]["seconds"] / int(first))
+    speed = memory[last]["seconds"] / disk[last]["seconds"]
+    said = (
+        f"A transition costs {ratio:.2f} times as much among {int(last):,} as among "
+        f"{int(first):,}; "
+        f"read from disk the speed is {100 * speed:.0f} % of that in memory. Exponents: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in found["exponents"].items())
+        + "."
+    )
+    if "2" in found["processes"]:
+        one, two = (found["processes"][k]["seconds"] for k in ("1", "2"))
+        said += (
+            f" Two processes, each on its core, are {one / two:.2f} times as fast as one "
+            "(20,000 steps, M = 20, H = 25). Bytes on the wire an iteration in two processes: "
+        )
+        said += ", ".join(
+            f"{cell['wire']:,.0f} with {int(n):,} trajectories "
+            f"({cell['collectives']['bytes']:,} of results in {cell['collectives']['count']} "
+            "collectives)"
+            for n, cell in found["wire"].items()
+        )
+        said += "."
+    return said
+
+
+def constants() -> tuple[float, float]:
+    """Nanoseconds of a transition without rollouts, and of a model step."""
+    found = load("scale")["results"]["rollouts"]
+    (m0, first), *_, (m1, last) = found.items()
+    steps, transitions = 2 * 10, 20_000  # V beside Q, H = 10
+    step = (last["seconds"] - first["seconds"]) / (int(m1) - int(m0)) / steps / transitions
+    rest = first["seconds"] / transitions - int(m0) * steps * step
+    return 1e9 * max(rest, 0.0), 1e9 * step
+
+
+def plan() -> str:
+    """What an iteration needs."""
+    rest, step = constants()
+    wire = next(iter(load("scale")["results"].get("wire", {"": {"wire": 0}}).values()))["wire"]
+    rows = []
+    for n, exponent in ((1e9, "10⁹"), (1e12, "10¹²")):
+        for share, label in ((1.0, "all pairs"), (0.01, "1 % of the pairs")):
+            seconds = n * (PASSES * rest + share * step * 2 * M * H) / 1e9
+            machine = seconds / CORES / SHARE
+            hours = ITERATIONS * seconds / SHARE / 3600
+            machines = max(round(machine / 600), 1)
+            rows.append(
+                [
+                    exponent,
+                    label,
+                    f"{n * BYTES / 1e9:,.0f} GB",
+                    f"{n * share * 2 * M * H * 400 / 1e15:,.3g}",
+                    f"{seconds / 3600:,.3g}",
+                    f"{wire * machines / 1e6:,.2g} MB",
+                    f"{machines:,}",
+                    f"{hours * PRICE:,.0f} $",
+                ]
+            )
+    header = ["transitions", "gradient at", "log", "Pflop", "core hours", "network",
+              "machines for 10 minutes", "100 iterations"]  # fmt: skip
+    return table(header, rows)
+
+
+def iteration() -> str:
+    """One whole iteration against the bare engine."""
+    found = load("bench-iteration")["results"]
+    rows = [
+        [name, f"{1e3 * row['seconds']:.1f}", f"{row['ratio_to_bare']:.2f}"]
+        for name, row in found.items()
+    ]
+    return table(["program", "ms", "ratio to bare"], rows)
+
+
+def kills() -> str:
+    """What the fault study printed."""
+    text = (HERE / "results" / "launch-kills.txt").read_text(encoding="utf-8")
+    return "\n".join(f"- {line}" for line in text.splitlines())
+
+
+def page() -> str:
+    """The whole page."""
+    text = (HERE / "scale.md.in").read_text(encoding="utf-8")
+    rest, step = constants()
+    cheap = load("scale")["settings"]["cheap"]
+    parts = {
+        "N_DRAWN": str(len(next(iter(load("drawn")["results"]["near"]["cosines"].values())))),
+        "DRAWN": drawn(),
+        "DRAWN_SAID": drawn_said(),
+        "KILLS": kills(),
+        "SCALE": scale(),
+        "SCALE_SAID": scale_said(),
+        "M": str(cheap["rollouts"]),
+        "H": str(cheap["horizon"]),
+        "ITERATION": iteration(),
+        "CONSTANTS": f"a step of the model takes {step:.0f} ns, and a pass over the log without "
+        f"rollouts {rest:.0f} ns a transition, one core.",
+        "PLAN": plan(),
+    }
+    for name, content in parts.items():
+        text = text.replace(f"@{name}@", content)
+    return text
+
+
+if __name__ == "__main__":
+    (HERE / "scale.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,214 @@
+"""`gamps launch` and `gamps sweep`: trainings that outlive the processes they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.live import Live
+
+from gamps import checkpoints, launching, report
+from gamps.cli.train import figure
+from gamps.errors import SettingError, WorkerError
+from gamps.launching.begin import begin
+from gamps.launching.cluster import require_ray
+from gamps.launching.sweeps import Outcome
+from gamps.training import Words, folder
+from gamps.training.words import words_in
+
+
+def launch(
+    log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG|RUN")],
+    /,
+    *,
+    task: str = "",
+    out: Path | None = None,
+    processes: int = 0,
+    patience: float = 60.0,
+    address: str = "",
+    policy: str = "behaviour",
+    model: str = "auto",
+    recipe: str = "default",
+    features: str = "",
+    iterations: int = 160,
+    learning_rate: float = 0.0,
+    held_out: float = 0.2,
+    seed: int = 0,
+    stream: bool = False,
+    some: int = 0,
+) -> None:
+    """Train in several processes that share the log out among them, and outlive their loss.
+
+    The result is that of gamps train, and so is the run folder. Ray (pip install "gamps[ray]")
+    places the processes: one a node of a cluster, or several on this machine. If one is lost, all
+    start again from the last checkpoint; if its node does not come back within PATIENCE seconds,
+    they go on with one process fewer, down to a single one. An error of the training itself ends
+    it. RUN/workers.json says which processes are at work.
+
+    On a cluster all nodes must see the log, OUT and modules of yours under the same names, as on a
+    shared file system, and have gamps installed.
+
+    The same command again, or with RUN in place of LOG, goes on with a run that is there.
+
+    Example: gamps launch tanks/day-v0 --task gamps.envs.tanks:task --out runs/tanks --processes 2
+
+    Example: gamps launch runs/tanks --processes 4 --address auto
+
+    Args:
+      log: name of a dataset or its folder, as in gamps train; or a run folder, to go on with it.
+      task: module:object, a gamps.Task or a function that makes one; of a run it is known.
+      out: the run folder; of a run it is known.
+      processes: how many; 0 takes one a node of the cluster, or one a core of this machine.
+      patience: seconds to wait for a place for all processes, before going on with one fewer.
+      address: of a Ray cluster, host:port, or auto for the one this machine belongs to; by default
+        a Ray of its own is started on this machine, for you alone.
+      policy: as in gamps train.
+      model: as in gamps train.
+      recipe: as in gamps train.
+      features: as in gamps train.
+      iterations: policy steps.
+      learning_rate: of the policy; 0 takes one that served before.
+      held_out: share of the episodes that training never sees.
+      seed: of everything random.
+      stream: as in gamps train.
+      some: as in gamps train.
+    """
+    require_ray()  # before the log is read, which may take a while
+    run = Path(log)
+    if (run / folder.HEADER).exists():
+        if task or out:
+            name = "task" if task else "out"
+            raise SettingError(name, f"{log} is a run, and has one", "Leave it out")
+    elif not task or out is None:
+        name = "out" if task else "task"
+        raise SettingError(name, f"is needed, since {log} is no run", f"Say --{name}")
+    else:
+        run = out
+        report.console.print(f"reading and inspecting {log} …", soft_wrap=True)
+        begin(Words(
+            log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
+            stream, some,
+        ), run)  # fmt: skip
+    total = words_in(run).iterations
+    report.console.print("starting Ray …")
+    with _display(total) as tell:
+        status = launching.job(
+            run, processes=processes, patience=patience, address=address, tell=tell
+        )
+    figure(run)
+    found, _ = checkpoints.latest(folder.checkpoint_folder(run))
+    if found is not None and "stopped" in found.plain["progress"]:
+        report.console.print(f"[yellow]stopped: {found.plain['progress']['stopped']}",
+                             soft_wrap=True)  # fmt: skip
+    report.console.print(
+        f"{status.done} iterations, {status.restarts} restarts, {status.processes} processes at "
+        "the end", soft_wrap=True)  # fmt: skip
+    report.console.print(f"written: {run}", soft_wrap=True)
+    report.console.print(f"next: gamps evaluate {run}, gamps export {run}", soft_wrap=True)
+
+
+def sweep(
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SWEEP.toml")],
+    /,
+    *,
+    out: Path,
+    workers: int = 0,
+    address: str = "",
+) -> None:
+    """Train with every combination of some settings, each on its own; what is lost is run again.
+
+    The file holds the settings of gamps train; one that is to vary has a list of values:
+
+        log = "tanks/day-v0"
+        task = "gamps.envs.tanks:task"
+        recipe = ["gamps", "pgt"]
+        seed = [0, 1, 2]
+
+    Each combination, such as recipe=pgt,seed=2, has its run folder OUT/runs/NAME and ends with one
+    file OUT/results/NAME.json: settings, last metrics and the policy, the same bytes whoever
+    computes it, however often it was interrupted. Results that are there are kept, so the same
+    command again goes on with a sweep, or repeats what failed. A task that fails by itself is named
+    at the end, with OUT/failed/NAME.json, and stops no other.
+
+    Several workers need Ray (pip install "gamps[ray]"); --workers 1 does not.
+
+    Example: gamps sweep recipes.toml --out sweeps/recipes --workers 4
+
+    Args:
+      file: TOML, settings and lists of settings.
+      out: folder for everything; on a cluster, one that all nodes see under the same name.
+      workers: tasks at once; 0 takes one a core. With 1 they are run in this process, without Ray.
+      address: of a Ray cluster, host:port, or auto; by default a Ray of its own is started on this
+        machine, for you alone.
+    """
+    tasks = launching.planned(launching.read_sweep(file))
+    count = 0
+
+    with report.bar("sweep", len(tasks)) as advance:
+
+        def tell(outcome: Outcome) -> None:
+            nonlocal count
+            count += 1
+            word = "failed" if outcome.message else "kept" if outcome.kept else "done"
+            advance(f"{outcome.task.name} {word}")
+            if not report.console.is_terminal:
+                print(f"{count}/{len(tasks)} {outcome.task.name}: {word}", flush=True)
+
+        outcomes = launching.sweep(tasks, out, workers=workers, address=address, tell=tell)
+    _table(file, outcomes)
+    report.console.print(f"written: {out / 'results'}", soft_wrap=True)
+    failed = [outcome for outcome in outcomes if outcome.message]
+    if failed:
+        first = f"{failed[0].task.name}: {failed[0].message}"
+        raise WorkerError(f"{len(failed)} of {len(outcomes)} failed, the first, {first}")
+
+
+def _table(file: Path, outcomes: Sequence[Outcome]) -> None:
+    table = report.rich_table(
+        f"{file.name}: {len(outcomes)} tasks", ["task", "iterations", "estimate", "lower", "best"]
+    )
+    for outcome in outcomes:
+        if outcome.result is None:
+            table.add_row(outcome.task.name, "failed", "", "", "")
+            continue
+        metrics, decided = outcome.result["metrics"], outcome.result["decided"]
+        numbers = [metrics.get("estimate"), metrics.get("lower"), decided.get("best_lower")]
+        shown = ["too thin" if number is None else f"{number:.4g}" for number in numbers]
+        table.add_row(outcome.task.name, str(metrics["iteration"]), *shown)
+    report.console.print(table)
+
+
+@contextmanager
+def _display(total: int) -> Iterator[Callable[[launching.Status], None]]:
+    """One line that changes on a terminal, plain lines elsewhere."""
+    console, last = report.console, [""]
+
+    def text(status: launching.Status) -> str:
+        many = "1 process" if status.processes == 1 else f"{status.processes} processes"
+        return f"{status.done}/{total} iterations, {many}, {status.restarts} restarts"
+
+    def news(status: launching.Status) -> None:
+        if status.news:
+            again = f"starting again from iteration {status.done}"
+            console.print(f"[yellow]{status.news}: {again}", soft_wrap=True)
+
+    if not console.is_terminal:
+
+        def line(status: launching.Status) -> None:
+            news(status)
+            if text(status) != last[0]:
+                last[0] = text(status)
+                print(last[0], flush=True)
+
+        yield line
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+
+        def show(status: launching.Status) -> None:
+            news(status)
+            live.update(text(status))
+
+        yield show

@@ -1,0 +1,70 @@
+"""The start of a run, and the turn to work on it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gamps import inspection
+from gamps.errors import RunError
+from gamps.training import Training, Words, folder
+from gamps.training.named import policy_of, task_of
+from gamps.training.prepared import prepared
+from gamps.training.words import check, hash_of
+
+LOCKED = 60.0  # seconds that a lost process may still hold its run folder
+
+
+def begin(words: Words, out: Path) -> tuple[dict[str, Any], Training]:
+    """Make the folder of a run as `gamps train` does, or find that it is there.
+
+    Args:
+      words: of the user.
+      out: the folder.
+
+    Returns:
+      The settings that the folder holds, and the training.
+
+    Raises:
+      RunError: if it holds a run of other settings, or of another log.
+    """
+    check(words)
+    given = asdict(words) | {"log_sha256": hash_of(words.log)}
+    if (out / folder.HEADER).exists():
+        settings: dict[str, Any] = folder.header(out)["settings"]
+        differ = [name for name in given if settings.get(name) != given[name]]
+        if differ:
+            raise RunError(
+                f"{out}: holds a run of another {differ[0]}, {settings.get(differ[0])!r} and not "
+                f"{given[differ[0]]!r}. Choose another --out"
+            )
+        return settings, prepared(words)[1]()
+    data, built = prepared(words)
+    start = policy_of(words.policy, data, words.seed)
+    found = inspection.inspect(
+        data.trajectories, task_of(words.task), start, densities=data.densities
+    )
+    inspection.refuse_unfit(found)
+    training = built()
+    settings = given | {"densities": data.densities, "tensorboard": False}
+    folder.create(out, settings)
+    return settings, training
+
+
+def until_free(run: Path, seconds: float = LOCKED) -> None:
+    """Wait until no other process works on a run: one that was lost may take a while to end.
+
+    Raises:
+      RunError: if one still does after so many seconds.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with folder.locked(run):
+                return
+        except RunError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
