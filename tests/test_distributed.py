@@ -1,19 +1,24 @@
 """The same numbers wherever the log lies: on several devices, and in several processes."""
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-from gamps.bench.problems import Words, write
+from gamps import recipes, search, sharding
+from gamps.bench.problems import Words, read, write
 from gamps.bench.together import together
 from gamps.datasets import collect as simulate
 from gamps.envs import Minigolf, collect, swimmer
 from gamps.envs.minigolf import HORIZON
+from gamps.errors import SettingError
+from gamps.values import Imagined
 
 pytestmark = pytest.mark.distributed
 FULL = bool(os.environ.get("GAMPS_FULL"))
@@ -106,3 +111,40 @@ def test_the_core_install_names_no_cluster():
 
     core = [r for r in requires("gamps") or [] if "extra ==" not in r]
     assert not [r for r in core if re.match(r"ray|dask|pyspark|mpi4py", r)]
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "match"),
+    [
+        (("some",), {}, "devices"),
+        (("0",), {}, "devices"),
+        (("1", "", 2, 0), {}, "no coordinator"),
+        (("1", "auto"), {"GAMPS_PROCESSES": "two"}, "GAMPS_PROCESSES"),
+    ],
+)
+def test_words_that_mean_no_mesh_are_refused(words, environment, match, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingError, match=match):
+        sharding.chosen(*words)
+    assert sharding.chosen() is None
+
+
+def test_trajectories_that_only_fill_up_count_for_nothing(logs):
+    """Every recipe on a log with three rows of no step: the same policy, in this process."""
+    log = read(Path(logs["minigolf"]))
+    rows = np.append(np.arange(log.n_trajectories), [0, 1, 2])
+    filled = jax.tree.map(lambda x: x[rows], log)
+    real = np.arange(len(rows)) < log.n_trajectories
+    filled = dataclasses.replace(filled, mask=filled.mask & real[:, None])
+    game = Minigolf()
+    for name in ("gamps", "ml", "pgt", "reinforce"):
+        found = []
+        for one in (log, filled):
+            values = {"values": Imagined(4, 5)} if name in ("gamps", "ml") else {}
+            built = getattr(recipes, name)(one, game.task(), learning_rate=0.05, **values)
+            state = built.init(game.policy(), game.linear_model())
+            state, info, _ = search.run(built, jax.random.key(0), state, iterations=3)
+            found.append((np.asarray(state.policy.weights), info.ess, info.gradient_norm))
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=name)

@@ -123,7 +123,7 @@ FAULTS = {
         "values/imagined.py", "-(before * rollouts % size)", "0", STREAMED,
     ),
     "parts added on different scales": (
-        "streaming.py", "left * x + right * y", "x + y",
+        "streaming/sums.py", "left * x + right * y", "x + y",
         "tests/test_streaming.py::test_ratios_beyond_any_float_add_up",
     ),
     "drawn pairs not corrected for": (

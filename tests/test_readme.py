@@ -48,10 +48,13 @@ def test_every_command_named_exists():
     assert set(re.findall(r"gamps bench (\w+)", README)) <= set(bench.__all__)
 
 
-def test_numbers_come_from_the_result_files():
+def test_numbers_come_from_the_result_files(monkeypatch):
     root = Path(__file__).parent.parent
     page = (root / "docs" / "results.md").read_text(encoding="utf-8")
     assert runpy.run_path(str(root / "docs" / "render.py"))["page"]() == page
+    monkeypatch.syspath_prepend(root / "docs")
+    scale = (root / "docs" / "scale.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(root / "docs" / "render_scale.py"))["page"]() == scale
     kinds = ("| ML", "| GAMPS", "| library", "| bare", "| torch")
     rows = [line for line in README.splitlines() if line.startswith(kinds)]
     assert rows

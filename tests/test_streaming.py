@@ -17,6 +17,8 @@ from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
 from gamps.fitting import Minibatches
 from gamps.policies import rebuild
+from gamps.streaming.shard import gradient_of
+from gamps.streaming.sums import totals
 from gamps.trajectories import Episode
 from gamps.values import Imagined, NoBaseline
 from gamps.weights import Mixed, Ones
@@ -98,13 +100,14 @@ def test_some_shards_are_an_unbiased_gradient(log):
 
     def gradient(indices, count):
         sums = [
-            streaming._gradient(
+            gradient_of(
                 dataclasses.replace(kept, trajectories=parts[i]),
                 jax.random.key(1), jnp.asarray(0), state.policy, model,
+                jnp.ones(parts[i].mask.shape), jnp.zeros(()),
             )[0]
             for i in indices
         ]  # fmt: skip
-        total = streaming._totals((s,) for s in sums)[0]
+        total = totals((s,) for s in sums)[0]
         scale = float(jnp.exp(total.log_scale)) / count
         return np.asarray(total.scaled.weights) * scale
 

@@ -24,7 +24,6 @@ from gamps.trajectories import Trajectories
 AXIS = "trajectories"
 Tree = TypeVar("Tree")
 PATIENCE = "xla_cpu_collective_timeout_seconds"
-COORDINATOR = ("GAMPS_COORDINATOR", "GAMPS_PROCESSES", "GAMPS_PROCESS")
 
 
 def join(
@@ -48,10 +47,9 @@ def join(
     Raises:
       SettingError: if they do not find each other.
     """
-    said = [os.environ.get(name) for name in COORDINATOR]
-    coordinator = coordinator or said[0]
-    processes = int(said[1]) if processes is None and said[1] else processes
-    process = int(said[2]) if process is None and said[2] else process
+    coordinator = coordinator or os.environ.get("GAMPS_COORDINATOR")
+    processes = _said("GAMPS_PROCESSES") if processes is None else processes
+    process = _said("GAMPS_PROCESS") if process is None else process
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # One process may compile for minutes longer than another; by default it is given up after 30 s.
     flags = os.environ.get("XLA_FLAGS", "")
@@ -70,6 +68,14 @@ def join(
     wait("joined")
 
 
+def _said(name: str) -> int | None:
+    """A number of the environment, if it is there."""
+    text = os.environ.get(name, "")
+    if text and not text.isdecimal():
+        raise SettingError(name, repr(text), "Set it to a number")
+    return int(text) if text else None
+
+
 def chosen(
     devices: str = "1", coordinator: str = "", processes: int = 0, process: int = -1
 ) -> Mesh | None:
@@ -83,6 +89,9 @@ def chosen(
     """
     if devices != "all" and not (devices.isdecimal() and int(devices) > 0):
         raise SettingError("devices", repr(devices), "Say a number, or all")
+    if not coordinator and (processes or process >= 0):
+        finding = f"{processes} processes, this one {process}, and no coordinator"
+        raise SettingError("coordinator", finding, "Say host:port of process 0, or auto")
     if coordinator:
         found = None if coordinator == "auto" else coordinator
         join(found, processes or None, None if process < 0 else process)

@@ -9,6 +9,7 @@ import jax
 from jax.sharding import Mesh
 
 from gamps import datasets, sharding, streaming
+from gamps.errors import SettingError
 from gamps.search import Search
 from gamps.training.climbing import Climbing
 from gamps.training.named import features_of, policy_of, task_of
@@ -27,6 +28,8 @@ def streamed(words: Words, shards: datasets.Shards, over: Mesh | None = None) ->
     task = task_of(words.task)
     learned, _ = shards.split(words.held_out, words.seed)
     learned, judged = learned.split(words.held_out, words.seed)
+    if words.some > len(learned):
+        raise SettingError("some", f"{words.some} of {len(learned)} shards", "Take fewer, or all")
     some = learned.shard(0)
     start = policy_of(words.policy, described(shards)._replace(trajectories=some), words.seed)
     features = features_of(words.features, some)
