@@ -164,8 +164,9 @@ class Shards:
 
     def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:
         """A selection of whole trajectories, as few rows a shard as hold the most of any."""
+        # The files hold the episodes that an earlier selection left out as well.
         size = 1 + max(int(episodes.max()) for episodes, _ in columns)
-        kept = np.zeros(size, dtype=bool)
+        kept = np.zeros(size if self.kept is None else len(self.kept), dtype=bool)
         kept[chosen] = True
         entries = []
         for entry, (episodes, lengths) in zip(self.entries, columns, strict=True):
