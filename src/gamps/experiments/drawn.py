@@ -211,7 +211,12 @@ def _figure(near: dict[str, Any]) -> Any:
     for name, each in near["cosines"].items():
         cost = 100 * near["cost"][name]
         axes[0, 0].plot([cost] * len(each), each, "o", color="#c1121f", alpha=0.4)
+    costs = [100 * cost for cost in near["cost"].values()]
     axes[0, 0].axhline(0.95, color="black", linewidth=0.8, linestyle=":")
-    axes[0, 0].set(xscale="log", xlabel="cost of an iteration, % of a full pass",
-                   ylabel="cosine to the full gradient")  # fmt: skip
+    axes[0, 0].set(
+        xscale="log", xlabel="cost of an iteration, % of a full pass",
+        ylabel="cosine to the full gradient",
+    )  # fmt: skip
+    axes[0, 0].set_xticks(costs, [f"{cost:.2g}" for cost in costs])
+    axes[0, 0].xaxis.minorticks_off()
     return figure
