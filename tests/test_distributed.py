@@ -1,6 +1,7 @@
 """The same numbers wherever the log lies: on several devices, and in several processes."""
 
 import dataclasses
+import importlib
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ from gamps.errors import SettingError
 from gamps.values import Imagined
 
 pytestmark = pytest.mark.distributed
+scale = importlib.import_module("gamps.bench.scale")  # its command has the same name
 FULL = bool(os.environ.get("GAMPS_FULL"))
 CORE = sorted(os.sched_getaffinity(0))[0]
 CORES = (sorted(os.sched_getaffinity(0)) * 2)[:2]
@@ -148,3 +150,14 @@ def test_trajectories_that_only_fill_up_count_for_nothing(logs):
             found.append((np.asarray(state.policy.weights), info.ess, info.gradient_norm))
         for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=name)
+
+
+def test_shards_on_disk_in_two_processes(tmp_path, monkeypatch):
+    """Sixty-one trajectories, of which a shard holds no multiple of two."""
+    monkeypatch.setattr(scale, "STEPS", 20)
+    words = Words(
+        shards=str(scale.cut(tmp_path / "shards", 61)), rollouts=4, horizon=4, iterations=3
+    )
+    alone, both = together(words, [CORE]), together(words, CORES)
+    assert both["devices"] == 2
+    agree(both, alone)

@@ -89,7 +89,7 @@ def chosen(
     """
     if devices != "all" and not (devices.isdecimal() and int(devices) > 0):
         raise SettingError("devices", repr(devices), "Say a number, or all")
-    if not coordinator and (processes or process >= 0):
+    if not coordinator and (processes > 1 or process > 0):
         finding = f"{processes} processes, this one {process}, and no coordinator"
         raise SettingError("coordinator", finding, "Say host:port of process 0, or auto")
     if coordinator:
