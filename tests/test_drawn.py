@@ -1,5 +1,7 @@
 """Some of the log in place of all of it: the same mean, at a cost that the user sets."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -174,3 +176,14 @@ def test_a_search_of_drawn_steps_climbs(log):
 def test_logged_returns_of_drawn_pairs_are_refused(log):
     with pytest.raises(SettingError, match="PerDecisionReturn"):
         recipes.pgt(log, GAME.task(), values=PerDecisionReturn(), pairs=Drawn(8))
+
+
+def test_rows_that_fill_up_a_shard_are_not_drawn(log):
+    """The same trajectories are, whether there are such rows or not."""
+    rows = np.append(np.arange(log.n_trajectories), [0] * 24)
+    filled = jax.tree.map(lambda x: x[rows], log)
+    real = jnp.arange(len(rows)) < log.n_trajectories
+    filled = dataclasses.replace(filled, mask=filled.mask & real[:, None])
+    one, other = (Some(12)(jax.random.key(2), each) for each in (log, filled))
+    np.testing.assert_array_equal(one.observations, other.observations)
+    np.testing.assert_array_equal(one.mask, other.mask)

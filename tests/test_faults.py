@@ -120,7 +120,7 @@ FAULTS = {
         "values/imagined.py", "actions if given else None", "actions", LINEAR,
     ),
     "noise by the place in a part": (
-        "values/imagined.py", "-(before * rollouts % size)", "0", STREAMED,
+        "values/imagined.py", "-(before % (size // rollouts) * rollouts)", "0", STREAMED,
     ),
     "parts added on different scales": (
         "streaming/sums.py", "left * x + right * y", "x + y",

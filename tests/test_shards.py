@@ -425,6 +425,23 @@ def test_some_of_the_shards(tmp_path, log):
     assert len(assert_rows(some, log)) == some.n_trajectories
 
 
+def test_a_sample_is_of_all_lengths(tmp_path, log):
+    """All of it, row for row, where it is allowed; otherwise the same share of every shard."""
+    shards = write_shards(episodes(), tmp_path / "sampled", steps=200)
+    whole = shards.sample(10**9)
+    assert whole.n_trajectories == shards.n_trajectories
+    order = np.concatenate([shards.numbers(i) for i in range(len(shards))])
+    lengths = np.asarray(log.lengths)[order]
+    np.testing.assert_array_equal(whole.lengths, lengths)
+    for i, (number, length) in enumerate(zip(order, lengths, strict=True)):
+        np.testing.assert_allclose(
+            whole.observations[i, : length + 1], log.observations[number, : length + 1], rtol=1e-6
+        )
+    half = shards.sample(shards.n_steps // 2)
+    assert sum(-(-entry.rows // 2) for entry in shards.entries) >= half.n_trajectories
+    assert half.n_trajectories >= shards.n_trajectories / 2
+
+
 def test_the_split_is_that_of_a_log_in_memory(tmp_path, log):
     shards = write_shards(episodes(), tmp_path / "s", steps=200)
     numbered = dataclasses.replace(log, rewards=jnp.arange(60.0)[:, None] * jnp.ones(log.n_steps))

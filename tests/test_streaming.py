@@ -16,11 +16,16 @@ from gamps.envs import Minigolf, TwoTanks, collect, tanks
 from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
 from gamps.fitting import Minibatches
+from gamps.gradients import AllActions
+from gamps.importance import self_normalise
 from gamps.policies import rebuild
+from gamps.sampling import Some
 from gamps.streaming.shard import gradient_of
 from gamps.streaming.sums import totals
 from gamps.trajectories import Episode
 from gamps.values import Imagined, NoBaseline
+from gamps.values.imagined import _turned
+from gamps.values.rollouts import Noise
 from gamps.weights import Mixed, Ones
 
 GAME = Minigolf()
@@ -123,6 +128,9 @@ def test_what_looks_at_the_whole_log_is_refused(log):
         ({"fit": Minibatches()}, "fit"),
         ({"weighting": Mixed()}, "weighting"),
         ({"largest_kl": 0.1}, "largest_kl"),
+        ({"pairs": AllActions()}, "pairs"),
+        ({"ratio": self_normalise}, "ratio"),
+        ({"sample": Some(3)}, "sample"),
     ):
         built, state = built_on(log, **parts)
         with pytest.raises(SettingError, match=field):
@@ -180,6 +188,18 @@ def test_the_command_streams_to_the_same_policy(tmp_path, monkeypatch):
     for a, b in zip(*(jax.tree.leaves(rebuild(policy)) for policy in last), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     assert np.abs(rebuild(last[0]).weights - tanks.policy().weights).max() > 0.05
+    network = [*words[:-4], "--model", "network", "--stream", "--out", tmp_path / "unmade"]
+    assert "Minibatches looks at the whole log" in gamps(*network).stderr
+    assert not (tmp_path / "unmade").exists()
     refused = gamps(*words[:4], "--out", tmp_path / "no", "--stream")
     assert refused.returncode == 2
     assert "needs the whole log" in refused.stderr
+
+
+def test_noise_far_into_a_log_is_that_of_its_start():
+    """Where steps times rollouts would not fit 32 bits: whole starts are turned, no halves."""
+    numbers = jnp.arange(20.0).reshape(1, 20)
+    noise = Noise(numbers, numbers[None], numbers[None])
+    for before in (3, 300_000_007, 2**31 - 1):
+        found = _turned(noise, jnp.asarray(before, jnp.int32), 20, 4).first[0]
+        np.testing.assert_array_equal(found, np.roll(np.arange(20.0), -(before % 5) * 4))

@@ -33,7 +33,8 @@ class Some(eqx.Module):
         n, count = trajectories.n_trajectories, self.trajectories
         if count >= n:
             return trajectories
-        rows = jax.random.randint(key, (count,), 0, n)
+        # Trajectories without a step, which fill up a shard, come last and are not drawn.
+        rows = jax.random.randint(key, (count,), 0, jnp.sum(trajectories.mask[:, 0]))
         log = dataclasses.replace(trajectories, before=None)
         return jax.tree.map(lambda x: x[rows], log)
 

@@ -92,6 +92,9 @@ def chosen(
     if not coordinator and (processes > 1 or process > 0):
         finding = f"{processes} processes, this one {process}, and no coordinator"
         raise SettingError("coordinator", finding, "Say host:port of process 0, or auto")
+    if coordinator and devices not in ("1", "all"):
+        finding = f"{devices}, of each of several processes"
+        raise SettingError("devices", finding, "Leave it out: all of all processes are used")
     if coordinator:
         found = None if coordinator == "auto" else coordinator
         join(found, processes or None, None if process < 0 else process)

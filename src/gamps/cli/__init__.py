@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
+import jax
 import tyro
 from tyro.extras import SubcommandApp
 
@@ -108,10 +112,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     except GampsError as error:
         print(f"gamps: {error}", file=sys.stderr)
-        sys.exit(2)
+        _leave(2)
     except OSError as error:  # a disk that is full, a folder that cannot be written
         print(f"gamps: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
+        _leave(2)
     except KeyboardInterrupt:
         print("gamps: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _leave(130)
+    except Exception:
+        if jax.process_count() == 1:
+            raise
+        traceback.print_exc()
+        _leave(1)
+
+
+def _leave(code: int) -> NoReturn:
+    """End; of several processes at once, or the others would wait minutes for this one."""
+    if jax.process_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

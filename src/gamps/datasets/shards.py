@@ -137,6 +137,26 @@ class Shards:
                 yield current
                 del current  # or it would be held while the one after the next is read
 
+    def sample(self, steps: int) -> Trajectories:
+        """About so many steps in memory, the same share of every shard, or all if there are fewer.
+
+        Shards are by length: some of them only would be episodes of one kind only.
+        """
+        share = min(1.0, steps / self.n_steps)
+        longest = max(length for _, length in self.shapes.values())
+        parts = []
+        for i, entry in enumerate(self.entries):
+            rows = math.ceil(share * entry.rows)
+            found = {
+                k: np.asarray(v)[:rows] for k, v in vars(self.shard(i)).items() if k != "before"
+            }
+            for name in found.keys() - {"terminated"}:
+                shape = (rows, longest + (name == "observations"))
+                found[name] = _filled(found[name], shape, repeat=name in REPEATED)
+            parts.append(found)
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return Trajectories(**jax.device_put(joined))
+
     def only(self, indices: Sequence[int]) -> Shards:
         """Some of the shards, in the order of the indices."""
         return dataclasses.replace(self, entries=tuple(self.entries[i] for i in indices))

@@ -12,7 +12,7 @@ from gamps.errors import RunError
 from gamps.training import Training, Words, folder
 from gamps.training.named import policy_of, task_of
 from gamps.training.prepared import prepared
-from gamps.training.words import check, hash_of
+from gamps.training.words import LATER, check, hash_of
 
 LOCKED = 60.0  # seconds that a lost process may still hold its run folder
 
@@ -33,7 +33,7 @@ def begin(words: Words, out: Path) -> tuple[dict[str, Any], Training]:
     check(words)
     given = asdict(words) | {"log_sha256": hash_of(words.log)}
     if (out / folder.HEADER).exists():
-        settings: dict[str, Any] = folder.header(out)["settings"]
+        settings: dict[str, Any] = LATER | folder.header(out)["settings"]
         differ = [name for name in given if settings.get(name) != given[name]]
         if differ:
             raise RunError(

@@ -6,7 +6,7 @@ own largest ratio, and sums of different scales are added by `add`. One iteratio
 for every pass of the fit and once for the gradient.
 """
 
-from gamps.streaming.loop import Parts, run, step
+from gamps.streaming.loop import Parts, check, run, step
 from gamps.streaming.sums import Sums, add
 
-__all__ = ["Parts", "Sums", "add", "run", "step"]
+__all__ = ["Parts", "Sums", "add", "check", "run", "step"]

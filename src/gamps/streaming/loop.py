@@ -16,10 +16,13 @@ from jaxtyping import Array, Key
 from gamps import sampling, sharding
 from gamps.errors import SettingError
 from gamps.fitting import ClosedForm, Keep
+from gamps.gradients import Drawn, Logged
+from gamps.importance import self_normalise
 from gamps.search import Info, Search, State, nothing
 from gamps.streaming.shard import climbed, fitted, gradient_of, statistics_of, weights_of
 from gamps.streaming.sums import Sums, totals
 from gamps.trajectories import Trajectories
+from gamps.values import FittedQ
 from gamps.weights import GradientAware, Ones
 
 KEPT = 2**28  # bytes of ω that are held from one pass over the log to the next
@@ -43,12 +46,25 @@ class Parts(Protocol):
         """Some of them."""
 
 
-def _check(search: Search) -> None:
-    for name, allowed in (("fit", (ClosedForm, Keep)), ("weighting", (GradientAware, Ones))):
+def check(search: Search) -> None:
+    """Refuse what looks at the whole log at once.
+
+    Raises:
+      SettingError: naming the part.
+    """
+    for name, allowed in (
+        ("fit", (ClosedForm, Keep)),
+        ("weighting", (GradientAware, Ones)),
+        ("pairs", (Logged, Drawn)),
+    ):
         if not isinstance(part := getattr(search, name), allowed):
             mend = f"Use {' or '.join(kind.__name__ for kind in allowed)}"
             finding = f"{type(part).__name__} looks at the whole log at once"
             raise SettingError(name, finding, mend)
+    if isinstance(search.values, FittedQ) or getattr(search.values, "tail", None) is not None:
+        raise SettingError("values", "FittedQ is fitted to the whole log", "Leave the tail out")
+    if self_normalise in (search.ratio, search.weight_ratio):
+        raise SettingError("ratio", "self_normalise, over the whole log", "Use importance.Clip")
     if search.sample is not sampling.whole:
         raise SettingError("sample", "of a log in memory", "Say how many shards, by `some`")
     if search.largest_kl is not None:
@@ -151,7 +167,7 @@ def run(
     Returns:
       As `search.run`.
     """
-    _check(search)
+    check(search)
     if iterations < 1:
         raise SettingError("iterations", f"{iterations}", "Run at least one")
     if some is not None and not 1 <= some <= len(shards):

@@ -17,6 +17,8 @@ from gamps.training.setup import assembled, build
 from gamps.training.types import Training
 from gamps.training.words import Words, check
 
+SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
+
 
 def _untold(doing: str) -> None:
     del doing
@@ -30,11 +32,12 @@ def streamed(words: Words, shards: datasets.Shards, over: Mesh | None = None) ->
     learned, judged = learned.split(words.held_out, words.seed)
     if words.some > len(learned):
         raise SettingError("some", f"{words.some} of {len(learned)} shards", "Take fewer, or all")
-    some = learned.shard(0)
+    some = learned.sample(SAMPLE)
     start = policy_of(words.policy, described(shards)._replace(trajectories=some), words.seed)
     features = features_of(words.features, some)
     key = jax.random.fold_in(jax.random.key(words.seed), 1)
     search, model = assembled(words, key, task, features, some)
+    streaming.check(search)
 
     def run(search: Search, key: Any, state: Any, *, iterations: int) -> Any:
         taken = words.some or None
@@ -43,19 +46,21 @@ def streamed(words: Words, shards: datasets.Shards, over: Mesh | None = None) ->
         )
 
     number = words.iterations
-    return Climbing(key, search, start, model, iterations=number, judged=judged.shard(0), run=run)
+    return Climbing(
+        key, search, start, model, iterations=number, judged=judged.sample(SAMPLE), run=run
+    )
 
 
 def described(shards: datasets.Shards) -> datasets.Dataset:
-    """The first shard, with what is known of the whole log."""
+    """Some of the log, with what is known of the whole."""
     known = (shards.behaviour, shards.discount, None, shards.densities)
-    return datasets.Dataset(shards.shard(0), *known)
+    return datasets.Dataset(shards.sample(SAMPLE), *known)
 
 
 def prepared(
     words: Words, over: Mesh | None = None, advance: Callable[[str], None] = _untold
 ) -> tuple[datasets.Dataset, Callable[[], Training]]:
-    """The log, or its first shard, and what builds the training on all of it.
+    """The log, or some of it, and what builds the training on all of it.
 
     Args:
       words: of the user.

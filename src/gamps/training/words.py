@@ -14,6 +14,7 @@ from gamps.training import folder
 MODEL_FREE = ("pgt", "reinforce")
 RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
 MODELS = ("auto", "linear", "quadratic", "network")
+LATER = {"stream": False, "some": 0}  # what runs of old do not say
 POLICIES = ("behaviour", "affine", "network")
 
 
@@ -96,7 +97,7 @@ def words_in(run: Path) -> Words:
     """
     settings = folder.header(run)["settings"]
     try:
-        settings = {"stream": False, "some": 0} | settings  # runs of old do not say
+        settings = LATER | settings
         given = {field.name: settings[field.name] for field in fields(Words)}
         kinds = {field.name: type(field.default) for field in fields(Words)}
         for name, value in given.items():

@@ -32,7 +32,9 @@ def _turned(noise: Noise, before: Any, size: int, rollouts: int) -> Noise:
     """The noise of a block that begins `before` steps after a block of the whole log does."""
     if isinstance(before, int) and before == 0:
         return noise
-    return jax.tree.map(lambda z: jnp.roll(z, -(before * rollouts % size), axis=-1), noise)
+    return jax.tree.map(
+        lambda z: jnp.roll(z, -(before % (size // rollouts) * rollouts), axis=-1), noise
+    )
 
 
 class Imagined(eqx.Module):
