@@ -201,7 +201,8 @@ def episodes(draw):
     """Episodes like the sound ones, with numbers, lengths, shapes and types gone wrong."""
     made = []
     for i in range(draw(st.integers(0, 9))):
-        whole = {name: np.asarray(getattr(LOG, name)[i]) for name in Trajectories.__annotations__}
+        names = [name for name in Trajectories.__annotations__ if name != "before"]
+        whole = {name: np.asarray(getattr(LOG, name)[i]) for name in names}
         episode = Episode(whole["observations"], whole["actions"], whole["rewards"],
                           whole["behaviour_log_prob"], bool(whole["terminated"]))  # fmt: skip
         for _ in range(draw(st.integers(0, 2))):

@@ -43,7 +43,8 @@ def buffers(chunks: Iterable[Trajectories], *, known: bool) -> Iterator[Any]:
 
     count = itertools.count()
     for chunk in chunks:
-        arrays = {name: np.asarray(getattr(chunk, name)) for name in Trajectories.__annotations__}
+        names = [name for name in Trajectories.__annotations__ if name != "before"]
+        arrays = {name: np.asarray(getattr(chunk, name)) for name in names}
         for i, steps in enumerate(np.asarray(chunk.lengths)):
             ends = np.arange(steps) == steps - 1
             own = arrays["behaviour_log_prob"][i, :steps]
