@@ -33,8 +33,9 @@ def begin(words: Words, out: Path) -> tuple[dict[str, Any], Training]:
     check(words)
     given = asdict(words) | {"log_sha256": hash_of(words.log)}
     if (out / folder.HEADER).exists():
-        settings: dict[str, Any] = LATER | folder.header(out)["settings"]
-        differ = [name for name in given if settings.get(name) != given[name]]
+        settings: dict[str, Any] = folder.header(out)["settings"]
+        known = LATER | settings
+        differ = [name for name in given if known.get(name) != given[name]]
         if differ:
             raise RunError(
                 f"{out}: holds a run of another {differ[0]}, {settings.get(differ[0])!r} and not "
