@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ from jaxtyping import Array
 from gamps import recipes, report, search
 from gamps.bench import iteration_kernels as bare
 from gamps.bench.kernels import ACTIONS, DISCOUNT, OBSERVATIONS, reward
-from gamps.bench.timing import AsJson, best_times
+from gamps.bench.timing import AsJson, best_times, by_torch
 from gamps.errors import SettingError
 from gamps.learning import classes_of
 from gamps.policies import LinearGaussian, log_probs
@@ -115,23 +113,10 @@ def apart(gradient: Sequence[Any], other: Sequence[Any]) -> float:
 
 def in_torch(given: Problem, noise: bare.Noise, python: Path, rollouts: int, repeats: int) -> Any:
     """Seconds of PyTorch's arrangements and its gradient, found by another interpreter."""
-    script = Path(__file__).with_name("torch_iteration.py")
     arrays = given.log._asdict() | given.carried.policy._asdict()
     for prefix, values in (("model", given.carried.model), ("noise", noise)):
         arrays |= {f"{prefix}_{name}": array for name, array in values._asdict().items()}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "problem.npz"
-        np.savez(path, allow_pickle=False, **jax.tree.map(np.asarray, arrays))
-        done = subprocess.run(  # noqa: S603 (the user's own interpreter)
-            [str(python), str(script), str(path), str(rollouts), str(repeats)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise SettingError("torch-python", f"{python} failed: {last}", "Install torch there")
-    return json.loads(done.stdout)
+    return by_torch("torch_iteration.py", python, arrays, rollouts, repeats)
 
 
 def iteration(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from jaxtyping import Array
 
 from gamps import report
 from gamps.bench import kernels
-from gamps.bench.timing import AsJson, best_times
+from gamps.bench.timing import AsJson, best_times, by_torch
 from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.values import Imagined
@@ -54,26 +52,14 @@ def torch_times(
     plain: kernels.Plain, python: Path, *, rollouts: int, horizon: int, repeats: int
 ) -> dict[str, float]:
     """Seconds of PyTorch's arrangements, measured by another interpreter."""
-    script = Path(__file__).with_name("torch_rollouts.py")
     arrays = {
         name: values for name, values in plain._asdict().items() if isinstance(values, np.ndarray)
     }
     for i in range(3):
         arrays |= {f"weights{i}": plain.weights[i], f"biases{i}": plain.biases[i]}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "problem.npz"
-        np.savez(path, allow_pickle=False, **arrays)
-        numbers = [str(n) for n in (rollouts, horizon, repeats)]
-        done = subprocess.run(  # noqa: S603 (the user's own interpreter)
-            [str(python), str(script), str(path), *numbers],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise SettingError("torch-python", f"{python} failed: {last}", "Install torch there")
-    found: dict[str, float] = json.loads(done.stdout)
+    found: dict[str, float] = by_torch(
+        "torch_rollouts.py", python, arrays, rollouts, horizon, repeats
+    )
     return found
 
 

@@ -226,7 +226,7 @@ def at_logged_steps(
         size = len(mask) + -len(mask) % starts
         every = jnp.arange(len(mask))
         order = jnp.zeros(size, every.dtype)
-        order = order.at[jnp.where(mask, place, size)].set(every, mode="drop", unique_indices=True)
+        order = order.at[jnp.where(mask, place, size)].set(every, mode="drop")
 
         def block(i: Array, values: Array) -> Array:
             rows, steps = jnp.divmod(
