@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import kept
 import numpy as np
 import ours
 import peers
@@ -130,13 +131,12 @@ def _result(path: Path, seed: int) -> dict[str, Any]:
     return result | {"seed": seed}
 
 
-def _kept(out: Path) -> dict[str, dict[str, Any]]:
-    """Results of all reported cells, by domain and who."""
+def _kept(out: Path, trials: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Results of all reported cells, by domain and who; of peers, those of their best trial."""
     table: dict[str, dict[str, Any]] = {}
     for name, domain in DOMAINS.items():
         rows: dict[str, list[dict[str, Any]]] = {}
-        family = name.split("-")[0]
-        tried = _trials(peers.TRIED_ON[family], out) if family in peers.TRIED_ON else {}
+        tried = trials.get(name.split("-")[0], {})
         chosen = {
             algorithm: max(range(len(tried[algorithm])), key=lambda i: tried[algorithm][i]["mean"])
             if algorithm in tried
@@ -158,31 +158,28 @@ def _kept(out: Path) -> dict[str, dict[str, Any]]:
 
 
 @app.command
-def draw(*, out: Path = OUT) -> None:
+def draw(*, out: Path = OUT, earlier: Path | None = None) -> None:
     """Table and figure of what is finished.
 
     Args:
       out: folder of the cells; peers.json and peers.png are written there.
+      earlier: a peers.json whose cells are not at hand: its logs are added.
     """
-    table, results = _kept(out), {}
-    if not any(table.values()):
+    known: dict[str, Any] = {"results": {}, "settings": {"trials": {}}}
+    if earlier is not None:
+        known = json.loads(earlier.read_text(encoding="utf-8"))
+    trials = known["settings"]["trials"] | {
+        family: found for family, where in peers.TRIED_ON.items() if (found := _trials(where, out))
+    }
+    cells = _kept(out, trials)
+    if not any(cells.values()):
         raise SettingError("out", f"{out} holds no finished cell", "Run `all` or `cell` first")
-    for name, rows in table.items():
-        finals = {who: [r["final"] for r in runs] for who, runs in rows.items()}
-        results[name] = {
-            who: {
-                "final": report.summary(values),
-                "chosen": report.summary([r["chosen"] for r in rows[who]]),
-                "best": report.summary([r["best"] for r in rows[who]]),
-                "least": min(values),
-                "seeds": [r["seed"] for r in rows[who]],
-                "each": values,
-                "each_last": [r.get("last", r["final"]) for r in rows[who]],
-                "seconds": float(np.median([r["processor_seconds"] for r in rows[who]])),
-            }
-            for who, values in finals.items()
-        }
-    trials = {family: _trials(where, out) for family, where in peers.TRIED_ON.items()}
+    results = {name: {who: kept.row(runs) for who, runs in rows.items()}
+               for name, rows in cells.items()}  # fmt: skip
+    for name, rows in known["results"].items():
+        for who, row in rows.items():
+            now = results[name].get(who)
+            results[name][who] = kept.together(row, now) if now else row
     settings = {
         "labels": LABELS,
         "logs": {name: domain.logs for name, domain in DOMAINS.items()},

@@ -15,6 +15,7 @@ from gamps.datasets.simulation import LANES
 from gamps.errors import OutputError, SettingError
 from gamps.policies import Policy, rebuild
 from gamps.processes import cores
+from gamps.training.named import policy_named
 
 
 def collect(
@@ -42,7 +43,8 @@ def collect(
     Args:
       env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
       dataset: its name, like swimmer/random-v0; it is kept in MINARI_DATASETS_PATH.
-      policy: random, or the path of a policy's description (JSON, see gamps.policies.describe).
+      policy: random; module:object, a gamps.policies.Policy or a function that makes one; or the
+        path of a policy's description (JSON, see gamps.policies.describe).
       std: of each action of the random policy, if actions are continuous.
       episodes: how many.
       steps: cut episodes off after so many; by default where the environment does.
@@ -56,7 +58,7 @@ def collect(
     folder = datasets.folder_of(dataset)
     if folder.exists() and not overwrite:
         raise OutputError(f"{folder}: exists already. Choose another name, or add --overwrite")
-    behaviour = datasets.policy_for(env, std=std) if policy == "random" else _read(Path(policy))
+    behaviour = _policy(policy, env, std)
     with report.bar(f"collect {env}", -(-episodes // LANES)) as advance:
         log = datasets.collect(
             env,
@@ -80,10 +82,14 @@ def collect(
     report.console.print(f"written: {folder}", soft_wrap=True)
 
 
-def _read(path: Path) -> Policy:
+def _policy(words: str, env: str, std: float) -> Policy:
+    if words == "random":
+        return datasets.policy_for(env, std=std)
+    path = Path(words)
+    if ":" in words and not path.exists():
+        return policy_named(words)
     try:
         return rebuild(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        raise SettingError(
-            "policy", f"{path}: {error}", "Say random, or give a file written by describe"
-        ) from error
+        mend = "Say random, module:object, or give a file written by describe"
+        raise SettingError("policy", f"{path}: {error}", mend) from error

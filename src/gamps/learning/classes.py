@@ -38,6 +38,7 @@ class ModelClass(NamedTuple):
 
 
 Classes = Mapping[str, ModelClass]
+"""Model classes by name; the first is the reference that another has to beat for sure."""
 
 
 def classes_of(

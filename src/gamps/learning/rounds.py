@@ -101,8 +101,6 @@ class Learner:
         key_choose, key_fit, key_climb, key_worth = keys
         if within == 0:
             progress = self._modelled(key_choose, key_fit, progress)
-        if number == within == 0:
-            progress = self._start_judged(jax.random.fold_in(key_worth, 1), progress)
         state, info, _ = search.run(self.climb, key_climb, progress.state, iterations=1)
         progress = progress._replace(state=state)
         if within == self.settings.iterations - 1 or int(state.iteration) == self.total:
@@ -135,16 +133,16 @@ class Learner:
         plain |= {"choice": list(picked), "weights_ess": ess}
         return progress._replace(state=progress.state._replace(model=model), plain=plain)
 
-    def _start_judged(self, key: Array, progress: Progress) -> Progress:
-        """The first policy is the one to beat."""
-        _, lower = worth(key, progress.best, progress.state.model, self.task, self.trajectories)
-        if not np.isfinite(lower):
-            return progress
-        return progress._replace(plain=progress.plain | {"best": 0, "best_lower": lower})
-
     def _judged(self, key: Array, progress: Progress) -> Progress:
+        """Whether the policy of a round is the best so far.
+
+        The best one is judged again beside it, by the same model and with the same noise: what two
+        models say of two policies cannot be compared. The first to beat is the behaviour policy.
+        """
         policy, plain = progress.state.policy, progress.plain
-        estimate, lower = worth(key, policy, progress.state.model, self.task, self.trajectories)
+        model, task, log = progress.state.model, self.task, self.trajectories
+        _, to_beat = worth(key, progress.best, model, task, log)
+        estimate, lower = worth(key, policy, model, task, log)
         made = {
             "model_class": plain["choice"][0],
             "exponent": plain["choice"][1],
@@ -154,10 +152,11 @@ class Learner:
             "lower": lower,
         }
         plain = plain | {"rounds": [*plain["rounds"], made]}
-        if np.isfinite(lower) and lower > plain.get("best_lower", -np.inf):
+        if np.isfinite(lower) and not to_beat >= lower:
             plain |= {"best": len(plain["rounds"]), "best_lower": lower}
             return progress._replace(best=policy, plain=plain)
-        return progress._replace(plain=plain)
+        known = {"best_lower": to_beat} if np.isfinite(to_beat) else {}
+        return progress._replace(plain=plain | {"best": plain.get("best", 0)} | known)
 
 
 def learn(

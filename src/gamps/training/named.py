@@ -77,6 +77,12 @@ def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
     return made
 
 
+def policy_named(words: str) -> Policy:
+    """The policy that `module:object` names."""
+    found: Policy = _object(words, "policy", Policy, "Make it a gamps.policies.Policy")
+    return found
+
+
 def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
     """Where the search starts."""
     if words == "behaviour":
@@ -84,6 +90,5 @@ def policy_of(words: str, data: datasets.Dataset, seed: int) -> Policy:
             return data.behaviour
         words = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
     if ":" in words:
-        found: Policy = _object(words, "policy", Policy, "Make it a gamps.policies.Policy")
-        return found
+        return policy_named(words)
     return behaviour.fit(jax.random.key(seed), data.trajectories, words)
