@@ -81,12 +81,19 @@ def test_qnorm(tmp_path):
 
 
 def test_bounds(tmp_path):
-    found = reproduce("bounds", tmp_path / "b")["results"]
+    content = reproduce("bounds", tmp_path / "b")
+    found = content["results"]
     for model in ("ml", "mixed", "uniform"):
         assert found[model]["error"]["mean"] <= found[model]["gradient_aware"]["mean"]
     assert found["gamps"]["error"]["mean"] < 1e-12
     assert found["gamps"]["gradient_aware"]["mean"] < 1e-6
     assert found["gamps"]["gradient_unaware"]["mean"] is None  # infinite
+    breaking = content["paper"]["counterexample"]
+    names = ("discount", "error", "gradient_aware_printed", "gradient_aware")
+    for discount, error, printed, corrected in zip(*map(breaking.get, names), strict=True):
+        assert error <= corrected
+        assert corrected == pytest.approx(printed / (1 - discount))
+        assert (error > printed) == (discount > 0.61)
 
 
 def test_minigolf(tmp_path, capsys):

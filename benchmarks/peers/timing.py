@@ -4,7 +4,7 @@ gamps starts in a new process with an empty folder for compiled programs, so tha
 part of its time; the peer's time is that of its training alone, without imports. Seconds are the
 processor's, which a busy machine changes less than those of the clock; both are printed.
 
-Usage: python benchmarks/peers/timing.py --python PEERS/bin/python [--repeats 1]
+Usage: python benchmarks/peers/timing.py --python PEERS/bin/python [--repeats 1] [--out FILE.json]
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def peer(name: str, seed: int, folder: Path, python: str) -> dict[str, float]:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     whole = time.perf_counter() - began
     seconds = json.loads(out.read_text())["seconds"]
-    return {"processor": seconds, "clock": float("nan"), "process": whole}
+    return {"processor": seconds, "clock": whole, "process": whole}
 
 
-def main(python: str, repeats: int = 1) -> None:
-    """Print the seconds of both and their ratio, log by log."""
+def main(python: str, repeats: int = 1, out: Path | None = None) -> None:
+    """Print the seconds of both and their ratio, log by log, and write those of the last log."""
+    results = {}
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     for name, (algorithm, _) in AGAINST.items():
@@ -73,6 +74,9 @@ def main(python: str, repeats: int = 1) -> None:
                   f"{algorithm} {theirs['processor']:.0f} s ({theirs['process']:.0f} the whole "
                   f"process); ratio {ratios['processor']:.2f} ({ratios['process']:.2f})",
                   flush=True)  # fmt: skip
+            results[name] = {"peer": algorithm, "ours": mine, "theirs": theirs}
+    if out is not None:
+        out.write_text(json.dumps({"results": results}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class Clip(eqx.Module):
     Attributes:
       maximum: traced, so sweeping it does not recompile.
 
-    Example:
+    Examples:
       >>> [round(float(x), 3) for x in Clip(2.0)(jnp.array([[0.0, 5.0]]))[0]]
       [0.0, 0.693]
     """
@@ -118,7 +118,7 @@ class Window(eqx.Module):
     Attributes:
       steps: `w`.
 
-    Example:
+    Examples:
       >>> Window(2)(jnp.array([[1.0, 2.0, 4.0, 7.0]]))[0].tolist()
       [1.0, 2.0, 3.0, 5.0]
     """

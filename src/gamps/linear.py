@@ -21,7 +21,7 @@ def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Arra
     Returns:
       matrix⁻¹ right.
 
-    Example:
+    Examples:
       >>> solve(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0], [3.0]])).ravel().tolist()
       [1.0, 1.0]
     """

@@ -20,7 +20,7 @@ class MLP(eqx.Module):
     Attributes:
       layers: each `y = W x + b`.
 
-    Example:
+    Examples:
       >>> MLP(jax.random.key(0), (3, 32, 32, 2))(jnp.ones(3)).shape
       (2,)
     """

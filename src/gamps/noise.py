@@ -21,7 +21,7 @@ def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Arra
     Returns:
       An index of positive probability.
 
-    Example:
+    Examples:
       >>> logits = jnp.log(jnp.array([0.2, 0.0, 0.8]))
       >>> [int(categorical(logits, jnp.array([z]))) for z in (-2.0, 0.0)]
       [0, 2]

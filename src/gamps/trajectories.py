@@ -104,7 +104,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
     Raises:
       TrajectoryError: naming the field, the episode and the step that cannot be used.
 
-    Example:
+    Examples:
       >>> trajectories = from_episodes(
       ...     [
       ...         Episode([0, 1, 2], [1, 1], [0.0, 1.0], [-0.7, -0.7], terminated=True),

@@ -126,7 +126,7 @@ def cut(folder: Path, trajectories: int, chunk: int = 200) -> Path:
 def exponent(cells: dict[int, dict[str, Any]]) -> float:
     """Slope of log seconds against log size, by least squares.
 
-    Example:
+    Examples:
       >>> exponent({n: {"seconds": 3e-9 * n**2} for n in (10, 100, 1000)})
       2.0
     """

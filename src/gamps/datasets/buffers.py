@@ -13,6 +13,7 @@ from gamps.errors import DatasetError
 from gamps.trajectories import Trajectories
 
 LOG_PROB = "behavior_log_prob"
+"""The name of the log-densities among the infos of a Minari dataset."""
 
 
 def space_of(values: Any) -> gymnasium.spaces.Box:

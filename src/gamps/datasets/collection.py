@@ -47,7 +47,7 @@ def collect(
     Returns:
       Trajectories, validated.
 
-    Example:
+    Examples:
       >>> import jax
       >>> from gamps.envs import Minigolf
       >>> env = Minigolf()

@@ -39,7 +39,7 @@ def from_flat(
     Raises:
       DatasetError: naming the array and the step.
 
-    Example:
+    Examples:
       >>> episodes = from_flat(
       ...     [[0.0], [1.0], [2.0]], [[1.0]] * 3, [1.0] * 3, [0, 0, 0], [0, 0, 1],
       ...     next_observations=[[1.0], [2.0], [3.0]], behaviour_log_prob=[0.0] * 3,

@@ -94,7 +94,7 @@ def bucket_of(steps: int) -> int:
 
     Padding adds a quarter at the most; below eight steps there is one bucket for all.
 
-    Example:
+    Examples:
       >>> [bucket_of(steps) for steps in (1, 8, 9, 1000, 1025)]
       [8, 8, 10, 1024, 1280]
     """

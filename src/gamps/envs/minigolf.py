@@ -50,7 +50,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
       strongest: actions are clipped to at most this.
       discount: γ.
 
-    Example:
+    Examples:
       >>> env = Minigolf()
       >>> bool(env.ends(jnp.array([5.0]), jnp.array([1.0]), jnp.array([-0.1])))
       True

@@ -109,12 +109,13 @@ LAYOUTS = {
     "A": Layout(("Guuuu", "uuuuu", "llllL", "llllL", "LLLLL"), "grid", (0,), 10, 0.99),
     "plain": Layout(("GuuuU", "uuuuU", "llllL", "llllL", "LLLLL"), "area", None, 50, 0.98),
 }
+"""The layouts that were kept, by name; see `Layout` for what the letters mean."""
 
 
 class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
     """The gridworld as a functional environment, with everything known about it.
 
-    Example:
+    Examples:
       >>> two_areas("B").layout.cells
       ('GullL', 'uullL', 'llllL', 'llllL', 'LLLLL')
     """

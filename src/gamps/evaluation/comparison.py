@@ -17,7 +17,7 @@ def iqm(values: np.ndarray) -> np.ndarray:
 
     Of a number of runs that four does not divide, the runs at the borders count in part.
 
-    Example:
+    Examples:
       >>> float(iqm(np.asarray([0.0, 1.0, 2.0, 100.0])))
       1.5
       >>> float(iqm(np.asarray([0.0, 3.0, 9.0])))

@@ -127,6 +127,7 @@ ESTIMATORS = {
     "weighted doubly robust": weighted_doubly_robust,
     "direct": direct,
 }
+"""Every estimator of a policy's value, by the name that reports show."""
 
 
 def effective(found: Evidence) -> float:

@@ -23,7 +23,8 @@ from gamps.values import Imagined
 
 ROLLOUTS = 20  # imagined from every pair
 FITTED, DIRECT = "fitted Q", "direct"
-UNSPREAD = (DIRECT, FITTED)  # estimates whose bounds leave their own error out
+UNSPREAD = (DIRECT, FITTED)
+"""Estimates whose bounds leave their own error out: no verdict rests on them."""
 
 
 class Case(NamedTuple):

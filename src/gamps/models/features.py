@@ -33,7 +33,7 @@ class Quadratic(eqx.Module):
     Attributes:
       base: features of one observation and one action; their concatenation by default.
 
-    Example:
+    Examples:
       >>> Quadratic()(jnp.array([2.0]), jnp.array([3.0])).tolist()
       [1.0, 2.0, 3.0, 4.0, 6.0, 9.0]
     """

@@ -26,7 +26,7 @@ class Boltzmann(Policy):
       features: maps one observation to `[F]`.
       forced: `[S]` actions or -1, for policies on `OneHot` features; None forces nothing.
 
-    Example:
+    Examples:
       >>> policy = Boltzmann(jnp.zeros((2, 4)), OneHot(2), forced=jnp.array([-1, 3]))
       >>> [round(float(policy.log_prob(jnp.array(s), jnp.array(3))), 3) for s in (0, 1)]
       [-1.386, 0.0]

@@ -38,7 +38,7 @@ def describe(policy: Policy) -> dict[str, Any]:
     Raises:
       DescriptionError: for a class or a function of yours, which a reader could not rebuild.
 
-    Example:
+    Examples:
       >>> describe(LinearGaussian(jnp.zeros((2, 1)), log_std=jnp.zeros(1)))["class"]
       'LinearGaussian'
     """

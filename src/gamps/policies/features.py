@@ -48,7 +48,7 @@ class RadialBasis(eqx.Module):
       width: the same for all, or one a dimension; not trained.
       normalised: divide by their sum, so that features are shares of one.
 
-    Example:
+    Examples:
       >>> features = RadialBasis(jnp.array([[0.0], [1.0]]), width=1.0, normalised=True)
       >>> [round(float(x), 2) for x in features(jnp.array([0.5]))]
       [0.5, 0.5]

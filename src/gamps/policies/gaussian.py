@@ -92,7 +92,7 @@ class LinearGaussian(Gaussian):
       weights: `[F, A]`, trainable.
       features: maps one observation to `[F]`: `Affine`, `RadialBasis`, or any function.
 
-    Example:
+    Examples:
       >>> policy = LinearGaussian(jnp.ones((3, 1)), log_std=jnp.zeros(1))
       >>> float(policy.mean(jnp.array([2.0, 3.0]))[0])
       6.0
@@ -112,7 +112,7 @@ class MLPGaussian(Gaussian):
     Attributes:
       network: from observation to mean, trainable.
 
-    Example:
+    Examples:
       >>> policy = MLPGaussian.create(jax.random.key(0), observations=8, actions=2)
       >>> policy.mean(jnp.zeros(8)).shape
       (2,)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 COLOURS = {"gamps": "#c1121f", "ml": "#1d6fa5", "pgt": "#2a9d5c", "reinforce": "#8a6d3b"}
+"""The colour of each recipe, the same in every figure."""
 LABELS = {"gamps": "GAMPS", "ml": "ML", "pgt": "PGT", "reinforce": "REINFORCE"}
+"""The name of each recipe as figures and tables write it."""
 
 
 def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Any, Any]:

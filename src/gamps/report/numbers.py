@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 def summary(values: Any) -> dict[str, float | int]:
     """Mean, standard deviation over runs, and the 95 % Student interval of the mean.
 
-    Example:
+    Examples:
       >>> {k: round(v, 2) for k, v in summary([1.0, 2.0, 3.0]).items()}
       {'mean': 2.0, 'std': 1.0, 'low': -0.48, 'high': 4.48, 'n': 3}
     """

@@ -18,6 +18,7 @@ from rich.table import Table
 from gamps.errors import OutputError
 
 console = Console()
+"""Where commands print; 120 columns wide in a file or a pipe."""
 if not console.is_terminal:
     console = Console(width=120)  # a table in a file or a pipe need not fold at 80
 

@@ -28,7 +28,7 @@ class Sums(NamedTuple):
 def add(a: Sums, b: Sums) -> Sums:
     """Both on the larger of their scales.
 
-    Example:
+    Examples:
       >>> zero = jnp.zeros(())
       >>> float(add(Sums(zero + 200, zero + 1, ()), Sums(zero - 200, zero + 1, ())).scaled)
       1.0

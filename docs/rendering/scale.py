@@ -1,14 +1,9 @@
-"""Write docs/scale.md from the result files in docs/results; no number is typed by hand.
+"""Cost by size, drawn pairs, faults, and what logs of 10⁹ and 10¹² transitions would take."""
 
-Usage: python docs/render_scale.py
-"""
+from rendering.tables import RESULTS, load, spread, table
 
-from pathlib import Path
-
-from render import load, spread, table
-
-HERE = Path(__file__).parent
-CORES, SHARE, PRICE, ITERATIONS, BYTES, PASSES = 64, 0.8, 0.04, 100, 48, 3
+# What the plan assumes; docs/scale.md.in says what each is.
+CORES, SHARE, PRICE, ITERATIONS, BYTES, PASSES, DISK = 64, 0.8, 0.04, 100, 48, 3, 10e9
 M, H = 10, 50
 
 
@@ -27,6 +22,11 @@ def drawn() -> str:
     ]
     header = ["pairs with a Q", "cost of an iteration", "cosine", "least", "noise of one pair"]
     return table(header, rows)
+
+
+def draws() -> int:
+    """How many a cosine was measured with."""
+    return len(next(iter(load("drawn")["results"]["near"]["cosines"].values())))
 
 
 def drawn_said() -> str:
@@ -90,6 +90,11 @@ def scale_said() -> str:
     return said
 
 
+def wire() -> float:
+    """Kilobytes that an iteration hands over, in memory, in two processes."""
+    return max(cell["wire"] for cell in load("scale")["results"]["wire"].values()) / 1e3
+
+
 def constants() -> tuple[float, float]:
     """Nanoseconds of a transition without rollouts, and of a model step."""
     found = load("scale")["results"]["rollouts"]
@@ -100,17 +105,26 @@ def constants() -> tuple[float, float]:
     return 1e9 * max(rest, 0.0), 1e9 * step
 
 
+def core_seconds(transitions: float, share: float) -> float:
+    """Of an iteration, on one core that has its machine for itself."""
+    rest, step = constants()
+    return transitions * (PASSES * rest + share * step * 2 * M * H) / 1e9
+
+
+def reading_limit(transitions: float = 1e12) -> float:
+    """Processes, one a machine, from which reading the log P times takes longer than the rest."""
+    reading = PASSES * transitions * BYTES / DISK
+    return (core_seconds(transitions, 1.0) / CORES / SHARE / reading) ** 0.5
+
+
 def plan() -> str:
     """What an iteration needs."""
-    rest, step = constants()
-    wire = next(iter(load("scale")["results"].get("wire", {"": {"wire": 0}}).values()))["wire"]
     rows = []
     for n, exponent in ((1e9, "10⁹"), (1e12, "10¹²")):
         for share, label in ((1.0, "all pairs"), (0.01, "1 % of the pairs")):
-            seconds = n * (PASSES * rest + share * step * 2 * M * H) / 1e9
-            machine = seconds / CORES / SHARE
+            seconds = core_seconds(n, share)
             hours = ITERATIONS * seconds / SHARE / 3600
-            machines = max(round(machine / 600), 1)
+            machines = max(round(seconds / CORES / SHARE / 600), 1)
             rows.append(
                 [
                     exponent,
@@ -118,7 +132,7 @@ def plan() -> str:
                     f"{n * BYTES / 1e9:,.0f} GB",
                     f"{n * share * 2 * M * H * 400 / 1e15:,.3g}",
                     f"{seconds / 3600:,.3g}",
-                    f"{wire * machines / 1e6:,.2g} MB",
+                    f"{wire() * machines / 1e3:,.2g} MB",
                     f"{machines:,}",
                     f"{hours * PRICE:,.0f} $",
                 ]
@@ -128,45 +142,7 @@ def plan() -> str:
     return table(header, rows)
 
 
-def iteration() -> str:
-    """One whole iteration against the bare engine."""
-    found = load("bench-iteration")["results"]
-    rows = [
-        [name, f"{row['milliseconds']:.0f}", f"{row['ratio_to_bare']:.2f}"]
-        for name, row in found.items()
-    ]
-    return table(["program", "ms", "ratio to bare"], rows)
-
-
 def kills() -> str:
     """What the fault study printed."""
-    text = (HERE / "results" / "launch-kills.txt").read_text(encoding="utf-8")
+    text = (RESULTS / "launch-kills.txt").read_text(encoding="utf-8")
     return "\n".join(f"- {line}" for line in text.splitlines())
-
-
-def page() -> str:
-    """The whole page."""
-    text = (HERE / "scale.md.in").read_text(encoding="utf-8")
-    rest, step = constants()
-    cheap = load("scale")["settings"]["cheap"]
-    parts = {
-        "N_DRAWN": str(len(next(iter(load("drawn")["results"]["near"]["cosines"].values())))),
-        "DRAWN": drawn(),
-        "DRAWN_SAID": drawn_said(),
-        "KILLS": kills(),
-        "SCALE": scale(),
-        "SCALE_SAID": scale_said(),
-        "M": str(cheap["rollouts"]),
-        "H": str(cheap["horizon"]),
-        "ITERATION": iteration(),
-        "CONSTANTS": f"a step of the model takes {step:.0f} ns, and a pass over the log without "
-        f"rollouts {rest:.0f} ns a transition, one core.",
-        "PLAN": plan(),
-    }
-    for name, content in parts.items():
-        text = text.replace(f"@{name}@", content)
-    return text
-
-
-if __name__ == "__main__":
-    (HERE / "scale.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,150 @@
+"""The diagrams of the documentation: docs/figures/flow.svg and docs/figures/layers.svg.
+
+Plain SVG that a snippet puts into a page, so that its colours follow the page's theme. A module is
+a link to its place in the reference, from the root of the site; as a hook of MkDocs this file makes
+the links fit their page.
+
+Usage: python docs/figures.py
+"""
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+WIDTH = 480  # narrow, so that a telephone shows letters at three quarters of their size
+LINE = "var(--md-primary-fg-color, #00796b)"
+TEXT, LIGHT = "var(--md-default-fg-color, #222)", "var(--md-default-fg-color--light, #666)"
+PAPER, SHADE = "var(--md-default-bg-color, #fff)", "var(--md-code-bg-color, #f5f5f5)"
+BOLD, DOWNWARD = 'font-size="16" font-weight="bold"', 'writing-mode="vertical-rl"'
+LETTER = 8.2  # about as wide as a letter of a chip
+
+STAGES = [  # what each does, and what it hands to the next
+    ("importance", "how likely the policy makes what was logged", "log ρ, effective sample size"),
+    ("weights", "which transitions the gradient needs", "ω"),
+    ("fitting", "the model that they make most likely", "p̂"),
+    ("values", "what an action is worth in the model", "Q̂, baseline b"),
+    ("gradients", "where and how the sum is taken", "∇J"),
+]
+
+
+def pages() -> dict[str, str]:
+    """The page of the reference that each module is on."""
+    return {
+        name: f"api/{path.stem}/#{name}"
+        for path in sorted((HERE / "api").glob("*.md"))
+        for name in re.findall(r"^::: (gamps\.\w+)$", path.read_text(encoding="utf-8"), re.M)
+    }
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """The links of a figure, seen from the page that it is on."""
+    return html.replace('<a href="api/', f'<a href="{"../" * page.url.count("/")}api/')
+
+
+def rect(x: float, y: float, width: float, height: float, *, line: str = LINE) -> str:
+    """A box; without a line, a shaded ground."""
+    shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
+    return f'<rect {shape} fill="{PAPER if line == LINE else SHADE}" stroke="{line}"/>'
+
+
+def text(x: float, y: float, said: str, style: str = "", fill: str = TEXT) -> str:
+    """A line of text."""
+    return f'<text x="{x:g}" y="{y:g}" fill="{fill}" {style}>{said}</text>'
+
+
+def aside(x: float, y: float, said: str, style: str = "") -> str:
+    """What is said beside a line."""
+    return text(x, y, said, style, LIGHT)
+
+
+def arrow(path: str) -> str:
+    """A line with a head at its end."""
+    return f'<path d="{path}" fill="none" stroke="{LINE}" marker-end="url(#to)"/>'
+
+
+def down(x: float, y: float, length: float, said: str = "") -> str:
+    """An arrow down, and what goes along it."""
+    return arrow(f"M{x:g} {y:g}v{length:g}") + (aside(x + 12, y + 20, said) if said else "")
+
+
+def linked(module: str, *parts: str) -> str:
+    """What belongs to a module, as a link to it."""
+    inside = f"<title>gamps.{module}</title>{''.join(parts)}"
+    address = pages().get(f"gamps.{module}")
+    return f'<a href="{address}">{inside}</a>' if address else f"<g>{inside}</g>"
+
+
+def svg(name: str, title: str, height: float, parts: list[str]) -> str:
+    """A whole figure; no empty line, which would end it within Markdown."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        'font-family="sans-serif" font-size="14" stroke-width="1.5" '
+        f'style="display:block;width:100%;max-width:{WIDTH + 120}px;margin:1em auto">\n'
+        f"<title>{title}</title>"
+        '<marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker>'
+    )
+    whole = "\n".join([head, *parts, "</svg>", ""])
+    return whole.replace('"to"', f'"{name}-to"').replace("#to", f"#{name}-to")  # each its own
+
+
+def box(module: str, y: float, said: str, x: float = 40, width: float = 350) -> str:
+    """A module with what it does."""
+    name = text(x + 12, y + 19, module, BOLD)
+    return linked(module, rect(x, y, width, 44), name, text(x + 12, y + 36, said))
+
+
+def flow() -> str:
+    """What happens in one iteration, and what goes in and comes out."""
+    parts = [
+        box("trajectories", 6, "the log, [N, T]", x=20, width=140),
+        box("tasks", 6, "reward, end, γ", x=170, width=140),
+        box("recipes", 6, "which parts", x=320, width=140),
+        *(down(x, 50, 26) for x in (90, 240, 390)),
+        rect(20, 78, 440, 468, line="none"),
+        linked("search", text(32, 98, "search", BOLD)),
+        text(94, 98, "one iteration, one compiled program"),
+    ]
+    y = 110
+    for module, said, handed in STAGES:
+        parts += [box(module, y, said), down(215, y + 44, 30, handed)]
+        y += 75
+    parts += [
+        rect(40, y, 350, 34),
+        text(52, y + 22, "one step up the gradient, within trust regions"),
+        arrow(f"M390 {y + 17}H426V132H392"),
+        aside(438, 270, "the next policy", DOWNWARD),
+        down(126, y + 34, 50, "state, info"),
+        down(354, y + 34, 50, "policy"),
+        box("training", y + 86, "keeps it, goes on from it", x=20, width=212),
+        box("evaluation", y + 86, "may it be deployed?", x=248, width=212),
+    ]
+    return svg("flow", "The flow of data through one iteration", y + 136, parts)
+
+
+def layers() -> str:
+    """Every module in its layer, the ground at the bottom."""
+    listed = runpy.run_path(str(HERE.parent / "tests" / "layers.py"))["LAYERS"]
+    parts, y = [], 6.0
+    for level, (title, names) in reversed(list(enumerate(listed))):
+        chips, x, top = [], 44.0, y + 28
+        for name in (name for name in names if not name.startswith("_")):
+            width = 16 + LETTER * len(name)
+            if x + width > WIDTH - 14:
+                x, top = 44.0, top + 32
+            label = text(x + width / 2, top + 17, name, 'text-anchor="middle"')
+            chips.append(linked(name, rect(x, top, width, 25), label))
+            x += width + 6
+        height = top + 34 - y
+        ground = rect(34, y, 440, height, line="none")
+        parts += [ground, aside(44, y + 19, f"{level}  {title}"), *chips]
+        y += height + 8
+    parts += [arrow(f"M10 8V{y - 10:g}"), aside(22, 100, "imports go down", DOWNWARD)]
+    return svg("layers", "The layers of the package", y, parts)
+
+
+if __name__ == "__main__":
+    for function in (flow, layers):
+        (HERE / "figures" / f"{function.__name__}.svg").write_text(function(), encoding="utf-8")

@@ -1,0 +1,106 @@
+"""Off-policy evaluation and the verdict: coverage, safety, other libraries; awareness of models."""
+
+from rendering.tables import interval, load, span, table
+
+ESTIMATES = ("per-decision", "self-normalised", "doubly robust", "weighted doubly robust")
+WEIGHTS = ("ML", "ratio", "score", "ω", "√ω")
+
+
+def awareness() -> str:
+    """Cosines of the map."""
+    content, rows = load("awareness"), []
+    for n, by_class in content["results"].items():
+        for name, by_distance in by_class.items():
+            for distance, row in by_distance.items():
+                rows.append([n, name, distance, *(interval(row[w], 2) for w in WEIGHTS)])
+    return table(["trajectories", "model", "distance", *WEIGHTS], rows)
+
+
+def aware(distance: float) -> list[dict[str, dict]]:
+    """Rows of the map at a distance."""
+    found = load("awareness")["results"].values()
+    return [by_distance[str(distance)] for by_class in found for by_distance in by_class.values()]
+
+
+def lowest(weight: str, distance: float) -> str:
+    """In how many rows of the map a weighting has the lowest mean, as "5 of 6"."""
+    rows = aware(distance)
+    count = sum(min(row, key=lambda w: row[w]["mean"]) == weight for row in rows)
+    return f"{count} of {len(rows)}"
+
+
+def coverage() -> str:
+    """Coverage of the four estimators with Student's t, and of the bounds that always hold."""
+    rows = []
+    for name, cell in load("coverage")["results"]["cells"].items():
+        misses = cell["misses"]
+        shown = [f"{1 - misses[f'{n}, student']['all']:.3f}" for n in ESTIMATES]
+        problem = f"{name.rpartition('-')[0]} {cell['distance']:g}"
+        effective, good = f"{cell['effective']:.3f}", f"{cell['grades']['good']:.2f}"
+        rows.append([problem, effective, good, *shown, f"{1 - misses['guaranteed']['all']:.3f}"])
+    return table(["problem, distance", "effective", "graded good", *ESTIMATES, "guaranteed"], rows)
+
+
+def covered(name: str) -> tuple[float, float]:
+    """Least and largest coverage over the policies with adequate support."""
+    low, high = load("coverage")["results"]["summary"][name]["adequate"]
+    return low, high
+
+
+def beyond(name: str) -> dict[str, float]:
+    """Coverage by policy where less than a third of the episodes is effective."""
+    cells = load("coverage")["results"]["cells"]
+    far = {k: cell for k, cell in cells.items() if cell["effective"] < 1 / 3}
+    return {k: 1 - cell["misses"][name]["all"] for k, cell in far.items()}
+
+
+def intervals() -> str:
+    """Every interval: where support is adequate, and what of its misses elsewhere is flagged."""
+    rows = []
+    for name, numbers in load("coverage")["results"]["summary"].items():
+        flagged = "none"
+        if numbers["misses"]:
+            flagged = f"{numbers['flagged']:.3f} of {numbers['misses']}"
+        rows.append([name, span(numbers["adequate"], ".3f"), flagged])
+    return table(["estimate, interval", "coverage, adequate", "misses elsewhere flagged"], rows)
+
+
+def bounds_of_verdicts(grade: str) -> str:
+    """How often the lower bound of a verdict is above the truth, over policies often so graded."""
+    return span(verdicts(grade).values(), ".1%")
+
+
+def verdicts(grade: str) -> dict[str, float]:
+    """That share by policy, where a twentieth of the logs or more is so graded."""
+    cells = load("coverage")["results"]["cells"]
+    return {k: c["verdict"][grade] for k, c in cells.items() if c["grades"][grade] >= 0.05}
+
+
+def safety() -> str:
+    """Verdicts by problem and size."""
+    rows = []
+    for name, row in load("safety")["results"]["rows"].items():
+        wrong = f"{row['wrong']} ({row['wrong'] / max(row['worse'], 1):.1%})"
+        power = f"{row['power']:.0%}"
+        rows.append(
+            [name, str(row["worse"]), wrong, str(row["better"]), power, str(row["slandered"])]
+        )
+    header = ["", "truly worse", "deploy said", "truly better", "deploy said", "worse said"]
+    return table(header, rows)
+
+
+def judged(which: str = "worse") -> int:
+    """Policies of the study of safety: "worse", "better", or how many were judged "wrong"."""
+    return load("safety")["results"]["rows"]["all"][which]
+
+
+def judged_by_peers() -> str:
+    """Errors of estimates beside those of d3rlpy and SCOPE-RL."""
+    content = load("evaluation")
+    rms, bias = content["results"]["rms"], content["results"]["bias"]
+    rows = [
+        [name, *(f"{r:.1f} ({b:+.1f})" for r, b in zip(rms[name], bias[name], strict=True))]
+        for name in rms
+    ]
+    distances = [f"distance {d:g}" for d in content["settings"]["distances"]]
+    return table(["estimate", *distances], rows)

@@ -1,0 +1,138 @@
+"""What is said of gamps beside d3rlpy, on several pages."""
+
+from rendering import beside, peers
+from rendering.peers import ahead_of, best_peer, cell, decision, rivals
+from rendering.tables import error, in_errors, load
+
+from claims import verdicts
+from claims.claim import says
+
+GOLF, SWIM, POLE = "minigolf-50", "swimmer-100", "pendulum-100"
+
+
+def above(log: str, *names: str) -> bool:
+    """Whether gamps ends above these peers, or above all that were run."""
+    return all(ahead_of(log, name)["mean"] > 0 for name in names or rivals(log))
+
+
+def surely_first(log: str) -> bool:
+    """Whether it does so by two standard errors and more."""
+    return above(log) and in_errors(ahead_of(log, best_peer(log))) > 2
+
+
+def seconds(log: str, name: str) -> float:
+    """Of the processor."""
+    return cell(log, name)["seconds"]
+
+
+def variants() -> list[str]:
+    """Decisions that were taken away on minigolf."""
+    return [variant for variant in peers.VARIANTS if peers.fixed(GOLF, variant)]
+
+
+@says("results.md", "**Minigolf, 50 trajectories:** gamps ends above every peer")
+def first_on_minigolf() -> bool:
+    return surely_first(GOLF)
+
+
+@says("results.md", "the same search ends about where it does with the fitted one")
+def the_true_game_ends_alike() -> bool:
+    ours, truth = cell(GOLF, "ours")["final"], cell(GOLF, "truth")["final"]
+    return abs(ours["mean"] - truth["mean"]) < 2 * (error(ours) ** 2 + error(truth) ** 2) ** 0.5
+
+
+@says("results.md", "gamps ends first again")
+def first_on_the_longer_log() -> bool:
+    return above("minigolf-500")
+
+
+@says("results.md", "gamps is *not* first")
+@says("results.md", "and IQL end a little higher, and CQL about where gamps does")
+def not_first_on_swimmer() -> bool:
+    gaps = [ahead_of(SWIM, name)["mean"] for name in ("td3bc", "iql")]
+    return -3 < min(gaps) <= max(gaps) < 0 and abs(in_errors(ahead_of(SWIM, "cql"))) < 2
+
+
+@says("results.md", "which for AWAC misled")
+def awac_was_misled() -> bool:
+    tried = load("peers")["settings"]["trials"]["swimmer"]["awac"]
+    return cell(SWIM, "awac")["final"]["mean"] < max(trial["mean"] for trial in tried) / 2
+
+
+@says(
+    "results.md",
+    "gamps stays up for all thousand steps on each log, and IQL on those where it was run",
+)
+def level_on_the_pendulum() -> bool:
+    best = max(cell(POLE, name)["final"]["mean"] for name in rivals(POLE))
+    return best == cell(POLE, "ours")["least"] == cell(POLE, "iql")["least"] == 1000
+
+
+@says("results.md", "fewer than CQL on minigolf, more than TD3+BC and IQL on Swimmer")
+def seconds_of_the_table() -> bool:
+    slower = all(seconds(SWIM, name) < seconds(SWIM, "ours") for name in ("td3bc", "iql"))
+    return slower and seconds(GOLF, "ours") < seconds(GOLF, "cql")
+
+
+@says("results.md", "Not every cell of the plan was run")
+def some_cells_are_missing() -> bool:
+    run, planned = peers.cells_run()
+    return run < planned
+
+
+@says("results.md", "the default loses to no fixed alternative by as much as two standard errors")
+def no_decision_loses() -> bool:
+    return all(in_errors(decision(GOLF, variant)) > -2 for variant in variants())
+
+
+@says("results.md", "and the rest makes no difference that is sure")
+def only_the_letter_costs() -> bool:
+    return [v for v in variants() if abs(in_errors(decision(GOLF, v))) > 2] == ["β = 1"]
+
+
+@says("results.md", "on the other logs only the last iterate was compared")
+def elsewhere_only_the_last_iterate() -> bool:
+    logs = [log for log in peers.logs() if log != GOLF]
+    return not any(peers.fixed(log, v) for log in logs for v in peers.VARIANTS if v != "last")
+
+
+@says("README.md", "is first on minigolf and on the pendulum, and **not** on Swimmer")
+def where_it_is_first() -> bool:
+    golf = [log for log in peers.logs() if log.startswith("minigolf")]
+    return all(map(above, golf)) and level_on_the_pendulum() and not_first_on_swimmer()
+
+
+@says("index.md", "On Swimmer, TD3+BC and IQL end a little higher and train faster")
+def swimmer_is_better_elsewhere() -> bool:
+    return not_first_on_swimmer() and seconds_of_the_table()
+
+
+@says("peers.md", "TD3+BC and IQL end higher there, and train in")
+def peers_page_on_swimmer() -> bool:
+    return not_first_on_swimmer() and seconds_of_the_table()
+
+
+@says("peers.md", "on minigolf with 50 games gamps is first")
+def peers_page_on_minigolf() -> bool:
+    return surely_first(GOLF)
+
+
+@says("peers.md", "on InvertedPendulum gamps and IQL end alike")
+def peers_page_on_the_pendulum() -> bool:
+    return level_on_the_pendulum()
+
+
+@says("peers.md", "costs it on minigolf: CQL ends at")
+def its_own_rule_costs_a_peer() -> bool:
+    row = cell(GOLF, "cql")
+    return row["chosen"]["mean"] < row["final"]["mean"] - 2 * error(row["final"])
+
+
+@says("peers.md", "Fitted Q evaluation, theirs or ours, has the smallest error at every distance")
+def fitted_q_on_the_peers_page() -> bool:
+    return verdicts.fitted_q_is_nearest()
+
+
+@says("peers.md", "has none of them, and we have run none")
+def no_model_based_peer() -> bool:
+    return not {"MOPO", "COMBO"} & {name.upper() for name in beside.algorithms()}
