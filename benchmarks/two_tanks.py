@@ -1,12 +1,13 @@
 """Twenty logs of the two-tank controller through the commands, and the true return of each policy.
 
-For every seed: `write_log.py`, `gamps import`, `gamps inspect`, `gamps train`, `gamps export`, each
-a process of its own, as a user runs them. Then the policy controls the true plant, after the
-exported program has been seen to act the same.
+For every seed: a log as a table, then `gamps import`, `gamps inspect`, `gamps train`, `gamps
+export`, each a process of its own, as a user runs them. Then the policy controls the true plant,
+after the exported program has been seen to act the same.
 
 Usage: python benchmarks/two_tanks.py [--seeds 20] [--iterations 40]
 """
 
+import csv
 import json
 import os
 import subprocess
@@ -25,11 +26,24 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.policies import rebuild
 
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
-EXAMPLE = Path(__file__).parent.parent / "examples" / "two_tanks"
 TASK = ["--task", "gamps.envs.tanks:task"]
 COLUMNS = ["--episode", "run", "--observations", "h1", "h2", "--actions", "pump",
            "--reward", "reward", "--log-prob", "logp"]  # fmt: skip
-FRESH = 500
+EPISODES, FRESH = 60, 500
+
+
+def write_log(path: Path, seed: int) -> None:
+    """A day's log of the controller as a plant would write it: one row a step."""
+    log = collect(TwoTanks(), tanks.policy(), jax.random.key(seed), n=EPISODES, steps=tanks.HORIZON)
+    levels, pump = np.asarray(log.observations), np.asarray(log.actions)[..., 0]
+    reward, log_prob = np.asarray(log.rewards), np.asarray(log.behaviour_log_prob)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["run", "t", "h1", "h2", "pump", "reward", "logp"])
+        for i in range(EPISODES):
+            for t in range(tanks.HORIZON):
+                table.writerow([i, t, *levels[i, t], pump[i, t], reward[i, t], log_prob[i, t]])
+            table.writerow([i, tanks.HORIZON, *levels[i, -1], "", "", ""])  # where the run ended
 
 
 def mean_action(out: Path):
@@ -57,9 +71,9 @@ def main(seeds: int = 20, iterations: int = 40) -> None:
         for seed in range(seeds):
             log, data = f"{name}/log{seed}.csv", f"tanks/seed{seed}-v0"
             out = f"{name}/run{seed}"
+            write_log(Path(log), seed)
             features = ["--features", "gamps.envs.tanks:clipped", "--iterations", str(iterations)]
             for command in (
-                [sys.executable, str(EXAMPLE / "write_log.py"), log, "--seed", str(seed)],
                 [*GAMPS, "import", log, *COLUMNS, "--dataset", data],
                 [*GAMPS, "inspect", data, *TASK],
                 [*GAMPS, "train", data, *TASK, *features, "--out", out],

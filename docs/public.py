@@ -41,6 +41,8 @@ def undocumented(
 def _bare(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
     """Definitions without a docstring, methods of classes included."""
     for node in tree.body:
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _bare(ast.Module([*ast.iter_child_nodes(node)], []))  # type: ignore[list-item]
         if isinstance(node, Definition) and not node.name.startswith("_"):
             if ast.get_docstring(node) is None:
                 yield node.name

@@ -3,9 +3,10 @@
     python tests/pages.py docs/tutorials/own-log.md [--folder DIR] [--python PYTHON] [--verbose]
 
 A block of `python` is run, all of them in one session; one of `bash` in a shell of its own; one
-with a title is written to that file; one of `text` is shown only, and may hold no command. What is
-none of these is refused, so that no code on a page goes unseen. Only the standard library is used,
-and Python blocks run by PYTHON, which may be that of another environment.
+with a title is written to that file. One of `text` is what the block before it has printed: each
+of its lines must be there, numbers aside, and none may be a command. What is none of these is
+refused, so that no code on a page goes unseen. Only the standard library is used, since PYTHON may
+be that of another environment.
 """
 
 from __future__ import annotations
@@ -21,27 +22,19 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 RUN, WRITTEN, SHOWN = ("python", "bash"), ("python", "bash", "toml"), "text"
-FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,})(?P<info>[^`]*)$")
-MISSED = re.compile(r"```|--8<--|^\s*(?:[-*>+]\s+|\d+\.\s+)*~~~")  # quoted, included, tilde
-OPTIONS = re.compile(r'(\w+)="([^"]*)"')
+FENCE = re.compile(r"^[ \t]*(`{3,}) *([\w-]*)(?: +title=\"([^\"]*)\")? *$")
+MISSED = re.compile(r"```|--8<--|^[\s>*+.\d-]*~~~")  # quoted, included, or by another fence
 COMMAND = re.compile(r"\s*(?:gamps|pip|python|\$) ")
 INDENTED = re.compile(r"(?: {4}|\t)\s*(?:gamps|pip|python|\$) ")
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?|[-+]?\b(?:inf|nan)\b|∞")
 INSTALL = "python -m venv"
 # The shell says which line of the page failed; code is padded so that both count alike.
 TRAP = """trap 'echo "$0:$LINENO: status $?: $BASH_COMMAND" >&2' ERR"""
-
-
-class PageError(Exception):
-    """A page that cannot be run, or whose code failed; `ran` are the blocks before that."""
-
-    def __init__(self, message: str, ran: Sequence[Ran] = ()) -> None:
-        super().__init__(message)
-        self.ran = ran
 
 
 class Block(NamedTuple):
@@ -66,49 +59,55 @@ class Ran(NamedTuple):
     seconds: float
 
 
+class PageError(Exception):
+    """A page that cannot be run, or whose code failed; `ran` are the blocks before that."""
+
+    def __init__(self, message: str, ran: Sequence[Ran] = ()) -> None:
+        super().__init__(message)
+        self.ran = ran
+
+
 def blocks(page: Path) -> list[Block]:
     """All code blocks of a page, in their order; what cannot be one is refused."""
-    found, lines = list[Block](), page.read_text(encoding="utf-8").splitlines()
-    number = 0
-    while number < len(lines):
-        fence = FENCE.match(lines[number])
-        number += 1
+    found, lines = list[Block](), iter(enumerate(page.read_text("utf-8").splitlines(), start=1))
+    for number, line in lines:
+        fence = FENCE.match(line)
         if fence is None:
-            if MISSED.search(lines[number - 1]):
-                raise PageError(f"{page}:{number}: code that is not seen. Fence it by ``` alone")
-            if INDENTED.match(lines[number - 1]):
+            if MISSED.search(line):
+                mend = "Fence it by ``` and a language, with a title at most"
+                raise PageError(f"{page}:{number}: code that is not seen: {line.strip()}. {mend}")
+            if INDENTED.match(line):
                 raise PageError(f"{page}:{number}: a command without a fence. Fence it as bash")
             continue
-        first, closing = number, re.compile(rf"\s*{fence['ticks']}`*\s*")
-        while number < len(lines) and not closing.fullmatch(lines[number]):
-            number += 1
-        if number == len(lines):
-            raise PageError(f"{page}:{first}: a block without an end")
-        code = textwrap.dedent("\n".join(lines[first:number])) + "\n"
-        found.append(_block(page, fence["info"], first + 1, code))
-        number += 1
+        code, closing = list[str](), re.compile(rf"\s*{fence[1]}`*\s*")
+        for _, inside in lines:
+            if closing.fullmatch(inside):
+                break
+            code.append(inside)
+        else:
+            inside = ""
+        if not closing.fullmatch(inside) or any(FENCE.match(line) for line in code):
+            raise PageError(f"{page}:{number}: a block without an end")
+        text = textwrap.dedent("\n".join(code)) + "\n"
+        found.append(_checked(page, Block(fence[2], fence[3] or "", number + 1, text)))
     return found
 
 
-def _block(page: Path, info: str, line: int, code: str) -> Block:
-    place, language = f"{page}:{line - 1}", info.split()[0] if info.split() else ""
-    options = dict(OPTIONS.findall(info))
-    title = options.pop("title", "")
-    if language not in (*WRITTEN, SHOWN):
-        raise PageError(f"{place}: language {language!r}. Take one of {', '.join(WRITTEN)}, text")
-    if options or OPTIONS.sub("", info).split() != [language]:
-        raise PageError(f"{place}: {info.strip()!r}. Say a language, and a title at most")
-    if language == SHOWN and title:
+def _checked(page: Path, block: Block) -> Block:
+    place, title = f"{page}:{block.line - 1}", Path(block.title)
+    if block.language not in (*WRITTEN, SHOWN):
+        known = ", ".join((*WRITTEN, SHOWN))
+        raise PageError(f"{place}: language {block.language!r}. Take one of {known}")
+    if title.is_absolute() or ".." in title.parts:
+        raise PageError(f"{place}: {block.title} is out of the page's folder")
+    if block.title and block.language == SHOWN:
         raise PageError(f"{place}: text is not written to a file. Leave the title out")
-    if language not in (*RUN, SHOWN) and not title:
-        raise PageError(f"{place}: {language} without a title. Say the file it belongs into")
-    if Path(title).is_absolute() or ".." in Path(title).parts:
-        raise PageError(f"{place}: {title} is out of the page's folder")
-    if language == SHOWN:
-        for i, shown in enumerate(code.splitlines()):
-            if COMMAND.match(shown):
-                raise PageError(f"{page}:{line + i}: a command in text. Fence it as bash")
-    return Block(language, title, line, code)
+    if block.language not in (*RUN, SHOWN) and not block.title:
+        raise PageError(f"{place}: {block.language} without a title. Say the file it belongs into")
+    for i, line in enumerate(block.code.splitlines()):
+        if block.language == SHOWN and COMMAND.match(line):
+            raise PageError(f"{page}:{block.line + i}: a command in text. Fence it as bash")
+    return block
 
 
 def environment(folder: Path, python: str) -> dict[str, str]:
@@ -136,7 +135,7 @@ def run(
       python: the interpreter.
       skip_install: leave out shell blocks that begin by making a virtual environment.
       timeout: seconds for all of it.
-      settings: more of the environment; an empty one is left out of it.
+      settings: more of the environment; what is empty is taken out of it.
 
     Returns:
       The blocks that were run.
@@ -144,8 +143,9 @@ def run(
     Raises:
       PageError: naming the page, the line and the command that failed, with its output.
     """
-    page, folder, python = page.resolve(), folder.resolve(), os.path.abspath(python)  # noqa: PTH100
-    todo = blocks(page)
+    # Not resolved: the interpreter of an environment is a link, and is what it is by its place.
+    python = os.path.abspath(python)  # noqa: PTH100
+    page, folder, todo = page.resolve(), folder.resolve(), blocks(page)
     if not any(block.executed for block in todo):
         raise PageError(f"{page}: no code is executed on it")
     if skip_install:
@@ -153,54 +153,76 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise PageError(f"{folder}: is not empty. A page starts from nothing")
-    around = environment(folder, python) | (settings or {})
-    around = {
-        name: value for name, value in around.items() if value or name not in (settings or {})
-    }
+    given = environment(folder, python) | (settings or {})
     with tempfile.TemporaryDirectory() as name:
-        kept = Path(name)
-        (kept / "blocks.json").write_text(json.dumps([str(page), todo]), encoding="utf-8")
+        (Path(name) / "blocks.json").write_text(json.dumps([str(page), todo]), encoding="utf-8")
         # A group of its own: what a block has left running ends with it.
         session = subprocess.Popen(
             [python, str(Path(__file__).resolve()), "--session", name],
-            cwd=folder, env=around, start_new_session=True, stdin=subprocess.DEVNULL,
+            cwd=folder, env={k: v for k, v in given.items() if v}, start_new_session=True,
+            stdin=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            status = session.wait(timeout)
-            why = f"ended the session, status {status}"
+            why = f"ended the session, status {session.wait(timeout)}"
         except subprocess.TimeoutExpired:
             why = f"was ended, {timeout:g} seconds after the page began"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session.pid, signal.SIGKILL)
             session.wait()
-        return _results(page, todo, kept, why)
+        return _results(page, todo, Path(name), why)
 
 
 def _installs(block: Block) -> bool:
-    return block.executed and block.language == "bash" and block.code.startswith(INSTALL)
+    """Whether a block installs and does nothing else."""
+    lines = [part.strip() for line in block.code.splitlines() for part in line.split("&&")]
+    return (
+        block.language == "bash"
+        and lines[0].startswith(INSTALL)
+        and all(
+            line.startswith((INSTALL, ". .venv/bin/activate", "pip install ")) for line in lines
+        )
+    )
 
 
 def _results(page: Path, todo: Sequence[Block], kept: Path, why: str) -> list[Ran]:
-    ran = []
+    ran, shown = list[Ran](), list[tuple[Block, str]]()
     for i, block in enumerate(todo):
+        if block.language == SHOWN and ran:
+            shown.append((block, ran[-1].output))
         if not block.executed:
             continue
         output, done = kept / f"{i}.txt", kept / f"{i}.json"
-        text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+        text = output.read_text("utf-8", errors="replace") if output.exists() else ""
         found = json.loads(done.read_text()) if done.exists() else {"failed": why, "seconds": 0}
         if found["failed"]:
             place = f"{page}:{block.line}: {block.language} block {found['failed']}"
             raise PageError(f"{place}\n{block.code}--- output\n{text}", ran)
         ran.append(Ran(block, text, found["seconds"]))
+    missing = [f"{page}:{line}" for both in shown for line in _unprinted(*both)]
+    if missing:
+        raise PageError("\n".join(missing), ran)
     return ran
+
+
+def _unprinted(block: Block, output: str) -> Iterator[str]:
+    """Lines that the block before has not printed; "..." stands for anything."""
+
+    def plain(line: str) -> str:
+        return " ".join(NUMBER.sub("#", line).split())
+
+    printed = [plain(line) for line in output.splitlines()]
+    for i, line in enumerate(block.code.splitlines()):
+        wanted = [part.strip() for part in plain(line).split("...")]
+        if not any(all(part in found for part in wanted) for found in printed):
+            yield f"{block.line + i}: was not printed: {line}"
 
 
 def _session(kept: Path) -> int:
     """In the process that runs a page: block after block, each with an output of its own."""
-    page, todo = json.loads((kept / "blocks.json").read_text(encoding="utf-8"))
+    page, todo = json.loads((kept / "blocks.json").read_text("utf-8"))
     sys.path[0], sys.argv = str(Path.cwd()), [page]
-    namespace = {"__name__": "__main__"}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     for i, parts in enumerate(todo):
         block = Block(*parts)
         if block.title:
@@ -217,8 +239,7 @@ def _session(kept: Path) -> int:
         )
         sys.stdout.flush()
         sys.stderr.flush()
-        seconds = time.perf_counter() - began
-        done = {"failed": "" if passed else "failed", "seconds": seconds}
+        done = {"failed": "" if passed else "failed", "seconds": time.perf_counter() - began}
         (kept / f"{i}.json").write_text(json.dumps(done), encoding="utf-8")
         if not passed:
             return 1
@@ -229,8 +250,10 @@ def _python(page: str, block: Block, namespace: dict[str, object]) -> bool:
     padded = "\n" * (block.line - 1) + block.code
     try:
         exec(compile(padded, page, "exec", dont_inherit=True), namespace)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        own = error.__traceback__  # begins in this file, which is not where to look
+        error.__traceback__ = own.tb_next if own else None
+        sys.excepthook(type(error), error, error.__traceback__)
         return False
     return True
 
@@ -243,7 +266,7 @@ def _bash(page: str, block: Block) -> bool:
 def main() -> int:
     """Run the page that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("page", type=Path, nargs="?")
+    parser.add_argument("page", type=Path, nargs="?", default=Path("README.md"))
     parser.add_argument("--folder", type=Path, help="where to run it; it stays. By default it goes")
     parser.add_argument("--python", default=sys.executable, help="the interpreter to run it by")
     parser.add_argument("--skip-install", action="store_true", help=f"leave out {INSTALL}")
@@ -253,15 +276,11 @@ def main() -> int:
     given = parser.parse_args()
     if given.session:
         return _session(given.session)
-    if given.page is None:
-        parser.error("name a page")
     failure = ""
     with tempfile.TemporaryDirectory() as fresh:
+        rest = {name: getattr(given, name) for name in ("python", "skip_install", "timeout")}
         try:
-            ran: Sequence[Ran] = run(
-                given.page, given.folder or Path(fresh), python=given.python,
-                skip_install=given.skip_install, timeout=given.timeout,
-            )  # fmt: skip
+            ran: Sequence[Ran] = run(given.page, given.folder or Path(fresh), **rest)
         except PageError as error:
             failure, ran = str(error), error.ran
     for block, output, seconds in ran if given.verbose else ():

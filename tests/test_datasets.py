@@ -19,7 +19,7 @@ import pytest
 from gamps import datasets
 from gamps.cli import main
 from gamps.datasets.writing import HASHES, write_hashes
-from gamps.envs import Minigolf, swimmer
+from gamps.envs import Minigolf, swimmer, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import (
@@ -599,6 +599,15 @@ def test_collect_at_the_command_line(tmp_path, monkeypatch, capsys):
     main(["collect", "gamps/TwoAreas-v0", "--dataset", "two/areas-v0", "--episodes", "2",
           "--steps", "5", "--workers", "1"])  # fmt: skip
     assert isinstance(datasets.load("two/areas-v0").behaviour, Boltzmann)
+    own = ["collect", "gamps/TwoTanks-v0", "--dataset", "two/tanks-v0", "--episodes", "2",
+           "--steps", "5", "--workers", "1", "--policy"]  # fmt: skip
+    main([*own, "gamps.envs.tanks:policy"])
+    kept = datasets.load("two/tanks-v0").behaviour
+    assert jnp.array_equal(kept.weights, tanks.policy().weights)
+    for wrong in ("gamps.envs.tanks:nothing", "gamps.envs.tanks:reward", "no-such-file.json"):
+        with pytest.raises(SystemExit):
+            main([*own, wrong, "--overwrite"])
+        assert "gamps: policy: " in capsys.readouterr().err
 
 
 def test_what_cannot_be_sent_to_a_process_is_named():

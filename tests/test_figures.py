@@ -54,7 +54,7 @@ SEEDED = {
     "inner.py": '"""B."""\nLIMIT = 3\nSAID: int = 4\n"""Said."""\ndef _hidden(): pass\n',
     "plain.py": "class Part:\n    '''P.'''\n    def act(self): pass\n    def _own(self): pass\n",
     "_private.py": "def free(): pass\n",
-    "cli.py": '"""C."""\ndef command(): pass\n',
+    "cli.py": '"""C."""\nif True:\n    def command(): pass\n',
 }
 
 

@@ -140,3 +140,22 @@ def test_the_map_of_awareness_knows_the_true_gradient():
     assert np.asarray(cosines(GOLF, logs, keys, policy, known, "ω")) == pytest.approx(np.ones(2))
     fitted = np.asarray(cosines(GOLF, logs, keys, policy, QUADRATIC, "ML"))
     assert ((fitted > 0.5) & (fitted < 0.9999)).all()
+
+
+def test_two_policies_are_compared_by_the_same_models(monkeypatch):
+    """What an optimistic first model says of the first policy does not count for ever."""
+    log, short = golf_log(), SMALL._replace(rounds=4, iterations=1, states=10, members=2)
+    nan = float("nan")
+    # Of each round: the best so far, then its own policy.
+    said = iter([10.0, 9.0, -5.0, -3.0, nan, nan, -2.0, -4.0])
+
+    def judgement(*_):
+        lower = next(said)
+        return lower, lower
+
+    monkeypatch.setattr("gamps.learning.rounds.worth", judgement)
+    outcome = learn(KEY, log, GOLF.task(), behaviour(), {"linear": LINEAR}, settings=short)
+    assert [r.lower for r in outcome.rounds[:2]] == [9.0, -3.0]
+    assert outcome.chosen == 1
+    assert jnp.array_equal(outcome.policy.weights, outcome.rounds[1].policy.weights)
+    assert not list(said)

@@ -163,14 +163,14 @@ def draw(*, out: Path = OUT, earlier: Path | None = None) -> None:
 
     Args:
       out: folder of the cells; peers.json and peers.png are written there.
-      earlier: a peers.json whose cells are not at hand: its logs are added.
+      earlier: a peers.json whose cells are not at hand: its logs are added, and its choice of a
+        setting for each peer is kept. A row of ours is replaced once all its logs were run again.
     """
-    known: dict[str, Any] = {"results": {}, "settings": {"trials": {}}}
+    known: dict[str, Any] = {"results": {}}
+    trials = {family: _trials(where, out) for family, where in peers.TRIED_ON.items()}
     if earlier is not None:
         known = json.loads(earlier.read_text(encoding="utf-8"))
-    trials = known["settings"]["trials"] | {
-        family: found for family, where in peers.TRIED_ON.items() if (found := _trials(where, out))
-    }
+        trials = known["settings"]["trials"]  # rows of one setting only are put together
     cells = _kept(out, trials)
     if not any(cells.values()):
         raise SettingError("out", f"{out} holds no finished cell", "Run `all` or `cell` first")

@@ -46,7 +46,8 @@ def _resumed(library: str) -> str:
 def _exports(library: str) -> str:
     said = []
     for name, export in found(library)["exports"].items():
-        said.append(f"{name}" if export["works"] else f"{name}: {quoted(export['said'])}")
+        more = f"{name} with a further package, it says {quoted(export['said'])}"
+        said.append(name if export["works"] else more)
     return "; ".join(said)
 
 

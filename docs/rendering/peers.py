@@ -61,6 +61,12 @@ def standing(log: str) -> str:
     return f"{first}; gamps − {label} is {gap(number)} on {n} logs, {sure}"
 
 
+def staying_up(name: str, steps: float = 1000.0) -> str:
+    """On how many of its logs a pendulum stays up to the end."""
+    each = cell("pendulum-100", name)["each"]
+    return f"{sum(value == steps for value in each)} of {len(each)}"
+
+
 def headline() -> str:
     """One row a log: gamps, the best peer, and their difference."""
 

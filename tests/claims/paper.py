@@ -178,3 +178,22 @@ def stabilised_is_worse_on_minigolf() -> bool:
         return golf(treatment, std, "gamps", "final")["mean"]
 
     return all(final("none", s) < final("stabilised", s) < final("per_time", s) for s in STDS)
+
+
+def bound(name: str) -> dict[str, float]:
+    """Of four models of the gridworld, the error of the gradient or a bound on it."""
+    return {model: row[name]["mean"] for model, row in load("bounds")["results"].items()}
+
+
+@says("theory.md", "all bounds are loose, by three orders of magnitude and more")
+def bounds_are_loose() -> bool:
+    error, corrected = bound("error"), bound("gradient_aware")
+    return all(corrected[m] > 1e3 * error[m] for m in ("ml", "mixed", "uniform"))
+
+
+@says("theory.md", "puts the GAMPS model first, the mixed one second and the others last, as the")
+def bounds_keep_the_order() -> bool:
+    return all(
+        values["gamps"] < values["mixed"] < min(values["ml"], values["uniform"])
+        for values in (bound("error"), bound("gradient_aware"))
+    )

@@ -1,6 +1,6 @@
 """The loop of the default: rounds of choosing, fitting, climbing and asking what it is worth.
 
-The policy handed out is the one with the highest lower estimate, not the last.
+The policy handed out need not be the last: after each round it and the best so far are compared.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
     """The policy handed out, and how it came about.
 
     Attributes:
-      policy: of the round with the highest lower estimate.
+      policy: the best; each round's is compared with the best so far, by the models of the round.
       chosen: which round, from zero; -1 if none is thought better than the start, which is handed
         out then.
       rounds: all of them.
