@@ -20,35 +20,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-RUN, WRITTEN, SHOWN = ("python", "bash"), ("python", "bash", "toml"), "text"
-FENCE = re.compile(r"^[ \t]*(`{3,}) *([\w-]*)(?: +title=\"([^\"]*)\")? *$")
-MISSED = re.compile(r"```|--8<--|^[\s>*+.\d-]*~~~")  # quoted, included, or by another fence
-COMMAND = re.compile(r"\s*(?:gamps|pip|python|\$) ")
-INDENTED = re.compile(r"(?: {4}|\t)\s*(?:gamps|pip|python|\$) ")
+from page_blocks import SHOWN, Block, PageError, blocks
+
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?|[-+]?\b(?:inf|nan)\b|∞")
 INSTALL = "python -m venv"
 # The shell says which line of the page failed; code is padded so that both count alike.
 TRAP = """trap 'echo "$0:$LINENO: status $?: $BASH_COMMAND" >&2' ERR"""
-
-
-class Block(NamedTuple):
-    """Code of a page; its first line has the number `line`."""
-
-    language: str
-    title: str
-    line: int
-    code: str
-
-    @property
-    def executed(self) -> bool:
-        """Whether it is run, and not written to a file or shown."""
-        return self.language in RUN and not self.title
 
 
 class Ran(NamedTuple):
@@ -59,55 +41,12 @@ class Ran(NamedTuple):
     seconds: float
 
 
-class PageError(Exception):
-    """A page that cannot be run, or whose code failed; `ran` are the blocks before that."""
+class FailedError(PageError):
+    """A page whose code failed, or printed something else; `ran` are the blocks before that."""
 
-    def __init__(self, message: str, ran: Sequence[Ran] = ()) -> None:
+    def __init__(self, message: str, ran: Sequence[Ran]) -> None:
         super().__init__(message)
         self.ran = ran
-
-
-def blocks(page: Path) -> list[Block]:
-    """All code blocks of a page, in their order; what cannot be one is refused."""
-    found, lines = list[Block](), iter(enumerate(page.read_text("utf-8").splitlines(), start=1))
-    for number, line in lines:
-        fence = FENCE.match(line)
-        if fence is None:
-            if MISSED.search(line):
-                mend = "Fence it by ``` and a language, with a title at most"
-                raise PageError(f"{page}:{number}: code that is not seen: {line.strip()}. {mend}")
-            if INDENTED.match(line):
-                raise PageError(f"{page}:{number}: a command without a fence. Fence it as bash")
-            continue
-        code, closing = list[str](), re.compile(rf"\s*{fence[1]}`*\s*")
-        for _, inside in lines:
-            if closing.fullmatch(inside):
-                break
-            code.append(inside)
-        else:
-            inside = ""
-        if not closing.fullmatch(inside) or any(FENCE.match(line) for line in code):
-            raise PageError(f"{page}:{number}: a block without an end")
-        text = textwrap.dedent("\n".join(code)) + "\n"
-        found.append(_checked(page, Block(fence[2], fence[3] or "", number + 1, text)))
-    return found
-
-
-def _checked(page: Path, block: Block) -> Block:
-    place, title = f"{page}:{block.line - 1}", Path(block.title)
-    if block.language not in (*WRITTEN, SHOWN):
-        known = ", ".join((*WRITTEN, SHOWN))
-        raise PageError(f"{place}: language {block.language!r}. Take one of {known}")
-    if title.is_absolute() or ".." in title.parts:
-        raise PageError(f"{place}: {block.title} is out of the page's folder")
-    if block.title and block.language == SHOWN:
-        raise PageError(f"{place}: text is not written to a file. Leave the title out")
-    if block.language not in (*RUN, SHOWN) and not block.title:
-        raise PageError(f"{place}: {block.language} without a title. Say the file it belongs into")
-    for i, line in enumerate(block.code.splitlines()):
-        if block.language == SHOWN and COMMAND.match(line):
-            raise PageError(f"{page}:{block.line + i}: a command in text. Fence it as bash")
-    return block
 
 
 def environment(folder: Path, python: str) -> dict[str, str]:
@@ -197,11 +136,11 @@ def _results(page: Path, todo: Sequence[Block], kept: Path, why: str) -> list[Ra
         found = json.loads(done.read_text()) if done.exists() else {"failed": why, "seconds": 0}
         if found["failed"]:
             place = f"{page}:{block.line}: {block.language} block {found['failed']}"
-            raise PageError(f"{place}\n{block.code}--- output\n{text}", ran)
+            raise FailedError(f"{place}\n{block.code}--- output\n{text}", ran)
         ran.append(Ran(block, text, found["seconds"]))
     missing = [f"{page}:{line}" for both in shown for line in _unprinted(*both)]
     if missing:
-        raise PageError("\n".join(missing), ran)
+        raise FailedError("\n".join(missing), ran)
     return ran
 
 
@@ -282,7 +221,7 @@ def main() -> int:
         try:
             ran: Sequence[Ran] = run(given.page, given.folder or Path(fresh), **rest)
         except PageError as error:
-            failure, ran = str(error), error.ran
+            failure, ran = str(error), getattr(error, "ran", ())
     for block, output, seconds in ran if given.verbose else ():
         print(f"== {given.page}:{block.line}: {block.language}, {seconds:.1f} s\n{output}", end="")
     print(f"{given.page}: {len(ran)} blocks, {sum(one.seconds for one in ran):.0f} s")

@@ -195,7 +195,8 @@ def test_what_a_block_leaves_running_ends_with_the_page(tmp_path):
 
 
 def test_only_an_install_is_skipped(tmp_path):
-    install = "```bash\npython -m venv --without-pip .venv && . .venv/bin/activate\npip install --help\n```\n\n"
+    made = "python -m venv --without-pip .venv && . .venv/bin/activate"
+    install = f"```bash\n{made}\npip install --help\n```\n\n"
     text = install + "```bash\necho python -m venv\n```\n"
     assert outputs(tmp_path, text, skip_install=True) == ["python -m venv\n"]
     more = text.replace("pip install --help", "pip install --help\nfalse")
