@@ -22,13 +22,19 @@ def is_run(page: Path) -> bool:
 
 EVERY = [ROOT / "README.md", *sorted(filter(is_run, (ROOT / "docs").rglob("*.md")))]
 # Pages share their compiled programs, as those of one user do; tests keep none otherwise.
-SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": ""}
+SETTINGS = {
+    "JAX_ENABLE_COMPILATION_CACHE": "",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """A folder of compiled programs for all pages of one worker."""
-    return tmp_path_factory.mktemp("compiled")
+    """One folder of compiled programs for all pages, whichever worker runs them."""
+    found = tmp_path_factory.getbasetemp().parent / "compiled"
+    found.mkdir(exist_ok=True)
+    return found
 
 
 def test_the_pages_are_those_of_the_issue():
@@ -41,7 +47,7 @@ def test_the_pages_are_those_of_the_issue():
 @pytest.mark.slow
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_runs(page, tmp_path, cache):
-    settings = SETTINGS | {"XDG_CACHE_HOME": str(cache)}
+    settings = SETTINGS | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     folder = tmp_path / "page"
     assert pages.run(page, folder, skip_install=True, settings=settings)
     pictures = re.findall(r'savefig\("([^"]+)"', page.read_text(encoding="utf-8"))
