@@ -37,7 +37,7 @@ def cache(tmp_path_factory):
     return found
 
 
-def test_the_pages_are_those_of_the_issue():
+def test_no_page_is_left_out():
     names = {str(page.relative_to(ROOT)) for page in EVERY}
     assert {"README.md", "docs/quickstart.md", "docs/install.md", "docs/method.md"} <= names
     assert sum(name.startswith("docs/tutorials/") for name in names) == 5
