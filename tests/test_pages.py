@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -196,8 +197,12 @@ def test_text_is_what_was_printed_numbers_aside(tmp_path, shown, printed):
 
 def test_what_a_block_leaves_running_ends_with_the_page(tmp_path):
     (output,) = outputs(tmp_path, "```bash\nsleep 600 > /dev/null & echo $!\n```\n")
-    shown = subprocess.run(["ps", "-o", "stat=", "-p", output.strip()], capture_output=True)
-    assert shown.stdout.strip()[:1] in (b"", b"Z")
+    for _ in range(100):  # a process that was killed may take a moment to be gone
+        shown = subprocess.run(["ps", "-o", "stat=", "-p", output.strip()], capture_output=True)
+        if shown.stdout.strip()[:1] in (b"", b"Z"):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {output.strip()} still runs: {shown.stdout!r}")
 
 
 def test_only_an_install_is_skipped(tmp_path):
