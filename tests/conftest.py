@@ -3,17 +3,35 @@
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 # Tests compile hundreds of small programs and run each once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-# Nor do tests read or fill the user's folder of compiled programs.
-os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
-
 import jax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of compiled programs for a run: its workers, and the processes that they start.
+
+    Most tests begin with the same ones, and so do the tests that tests run. It is not the user's
+    folder, unless `JAX_COMPILATION_CACHE_DIR` says so.
+    """
+    here = tmp_path_factory.getbasetemp()
+    of_run = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
+    folder = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(of_run / "compiled"))
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # whoever compiled before has found none
+    return Path(folder)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -64,7 +64,6 @@ def run(
     python: str = sys.executable,
     skip_install: bool = False,
     timeout: float = 900.0,
-    settings: dict[str, str] | None = None,
 ) -> list[Ran]:
     """Run a page.
 
@@ -74,7 +73,6 @@ def run(
       python: the interpreter.
       skip_install: leave out shell blocks that begin by making a virtual environment.
       timeout: seconds for all of it.
-      settings: more of the environment; what is empty is taken out of it.
 
     Returns:
       The blocks that were run.
@@ -92,13 +90,12 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise PageError(f"{folder}: is not empty. A page starts from nothing")
-    given = environment(folder, python) | (settings or {})
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "blocks.json").write_text(json.dumps([str(page), todo]), encoding="utf-8")
         # A group of its own: what a block has left running ends with it.
         session = subprocess.Popen(
             [python, str(Path(__file__).resolve()), "--session", name],
-            cwd=folder, env={k: v for k, v in given.items() if v}, start_new_session=True,
+            cwd=folder, env=environment(folder, python), start_new_session=True,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         try:

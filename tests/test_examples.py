@@ -22,8 +22,7 @@ EPISODES, STEPS = 30, 20
 
 
 def environment(folder):
-    dropped = ("XLA_FLAGS", "JAX_ENABLE_COMPILATION_CACHE")
-    clean = {k: v for k, v in os.environ.items() if k not in dropped}
+    clean = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
     own = {"MINARI_DATASETS_PATH": folder / "data", "XDG_CACHE_HOME": folder / "cache"}
     return clean | {name: str(path) for name, path in own.items()}

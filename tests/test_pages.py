@@ -22,20 +22,6 @@ def is_run(page: Path) -> bool:
 
 
 EVERY = [ROOT / "README.md", *sorted(filter(is_run, (ROOT / "docs").rglob("*.md")))]
-# Pages share their compiled programs, as those of one user do; tests keep none otherwise.
-SETTINGS = {
-    "JAX_ENABLE_COMPILATION_CACHE": "",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    """One folder of compiled programs for all pages, whichever worker runs them."""
-    found = tmp_path_factory.getbasetemp().parent / "compiled"
-    found.mkdir(exist_ok=True)
-    return found
 
 
 def test_no_page_is_left_out():
@@ -47,10 +33,9 @@ def test_no_page_is_left_out():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_runs(page, tmp_path, cache):
-    settings = SETTINGS | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+def test_a_page_runs(page, tmp_path):
     folder = tmp_path / "page"
-    assert pages.run(page, folder, skip_install=True, settings=settings)
+    assert pages.run(page, folder, skip_install=True)
     pictures = re.findall(r'savefig\("([^"]+)"', page.read_text(encoding="utf-8"))
     assert all((folder / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
 
