@@ -252,6 +252,29 @@ def test_actions_of_a_state_share_their_noise():
     assert len(np.unique(np.asarray(q[:2, 0]).round(9))) == 2
 
 
+@pytest.mark.parametrize("support", [True, False])
+def test_members_take_turns_and_a_state_is_compared_in_one_of_them(support):
+    """Row i has the values of member i modulo three, of seven rows; members without noise."""
+    log = random_log(7, 4, size=1)
+    moves = jnp.array([[[0.5], [1.0]], [[1.0], [2.0]], [[3.0], [1.0]]])
+    members = LinearGaussian(moves, 0 * moves, concatenated, jnp.zeros(3))
+    model = Ensemble(members, 3, Support.of(log) if support else None)
+    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.full(1, -jnp.inf))
+    rho = log.mask * jnp.linspace(0.5, 1.0, 7)[:, None]
+    ratios = Ratios(jnp.log(rho), rho, jnp.zeros(()))
+    values = Imagined(rollouts=2, horizon=3, sharing="rows", antithetic=False)
+    task = Task(lambda s, a, n: n[0], 0.9)
+    found = values(KEY, policy, model, task, log, ratios)
+    for i in range(3):
+        one = model.alone(jax.tree.map(lambda x, i=i: x[i], eqx.filter(members, eqx.is_array)))
+        alone = values(KEY, policy, one, task, log, ratios)
+        for each, expected in zip(found, alone, strict=True):
+            np.testing.assert_allclose(each[i::3], expected[i::3], rtol=1e-9)
+    # Three discounted steps at the edge of the log; the third member runs away without a support.
+    edge = 2.71 * float(jnp.abs(log.observations).max())
+    assert (float(jnp.abs(found.weighted_q_values).max()) <= edge) == support
+
+
 def test_natural_units_of_a_linear_policy():
     """Score of W is φ (a - mean) / σ²: with a drawn from the policy its square has mean φ²/σ²."""
     states = jax.random.normal(KEY, (200, 51, 1)) * 3

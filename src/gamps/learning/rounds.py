@@ -213,7 +213,7 @@ def _climb(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Setti
             horizon=s.horizon,
             antithetic=False,
             sharing="rows",
-            penalty=jnp.asarray(s.pessimism * rewards.std()),
+            penalty=jnp.asarray(s.pessimism * rewards.std()) if s.pessimism else None,
         ),
         baseline=OthersOfState(),
         learning_rate=s.learning_rate,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -35,12 +37,8 @@ def _by_member(
     rollouts = max(200 // len(firsts), 1)
     states = jnp.moveaxis(jnp.repeat(firsts, rollouts, axis=0), 0, -1)
 
-    def one(i: int) -> Array:
-        alone = Ensemble(
-            jax.tree.map(lambda x: x[i : i + 1] if eqx.is_array(x) else x, model.members),
-            1,
-            model.support,
-        )
+    def one(arrays: Any) -> Array:
+        alone = model.alone(arrays)
         noise = draw(
             key,
             policy,
@@ -53,4 +51,4 @@ def _by_member(
         )
         return jnp.mean(returns(policy, alone, task, noise, states))
 
-    return jnp.stack([one(i) for i in range(model.size)])
+    return jax.lax.map(one, eqx.filter(model.members, eqx.is_array))

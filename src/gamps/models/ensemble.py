@@ -77,6 +77,18 @@ class Ensemble(Model):
         """One of them alone."""
         return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, self.members)
 
+    def alone(self, arrays: Any) -> Model:
+        """One member, within the ensemble's support.
+
+        Args:
+          arrays: the member's, as `jax.lax.map` over `eqx.filter(members, eqx.is_array)` gives.
+        """
+        if self.support is None:
+            member: Model = eqx.combine(arrays, self.members)
+            return member
+        one = eqx.combine(jax.tree.map(lambda x: x[None], arrays), self.members)
+        return Ensemble(one, 1, self.support)
+
     def _each(self, method: str, *arguments: Any) -> Any:
         """A method of every member, on the same arguments; members as the leading axis."""
         apply = eqx.filter_vmap(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any, get_args
 
@@ -44,15 +45,16 @@ class Imagined(eqx.Module):
     error of Q - V cancels; it is computed only if a baseline asks for it.
 
     Attributes:
-      rollouts: `M`; of an ensemble, each member imagines its share of them.
+      rollouts: `M`; of an ensemble, each member imagines its share of them (with "rows", all of
+        them for its share of the trajectories).
       horizon: `H`, imagined steps; a trajectory also stops at an imagined terminal state.
       tail: a fitted Q̂ for what follows the horizon, or None to leave it out.
       antithetic: the second half of the rollouts has the negated noise of the first.
       sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
         common random numbers. `gamps bench noise` shows why the first is the default. "rows":
         the steps of a trajectory, none of them padded, for several actions of one state compared.
-      penalty: of an ensemble's doubt, in units of reward; a trajectory then follows one member
-        within the ensemble's support. None takes each member alone, and their mean.
+      penalty: of an ensemble's doubt, in units of reward, for which all members look at every
+        step. None, the default, needs one member a step.
       block: trajectories rolled out side by side.
     """
 
@@ -87,8 +89,9 @@ class Imagined(eqx.Module):
         ratios: Ratios,
     ) -> Values:
         """Q at the logged pairs, V at the logged states."""
-        if isinstance(model, Ensemble) and self.penalty is None:
-            return self._each_member(key, policy, model, task, trajectories, ratios)
+        if isinstance(model, Ensemble) and model.size > 1 and self.penalty is None:
+            members = self._members_in_turn if self.sharing == "rows" else self._each_member
+            return members(key, policy, model, task, trajectories, ratios)
         key_noise, key_tail = jax.random.split(key)
         tail = None
         if self.tail is not None:
@@ -166,12 +169,37 @@ class Imagined(eqx.Module):
                 "Choose as many for each" + (", in pairs" if self.antithetic else ""),
             )
         alone = Imagined(share, self.horizon, self.tail, self.antithetic, self.sharing, self.block)
-        arrays, static = eqx.partition(model.members, eqx.is_array)
 
         def values(key: Array, arrays: Any) -> Values:
-            member = eqx.combine(arrays, static)
-            return alone(key, policy, member, task, trajectories, ratios)
+            return alone(key, policy, model.alone(arrays), task, trajectories, ratios)
 
-        keys = jax.random.split(key, model.size)
+        keys, arrays = jax.random.split(key, model.size), eqx.filter(model.members, eqx.is_array)
         each = jax.lax.map(lambda both: values(*both), (keys, arrays))
         return jax.tree.map(lambda x: jnp.mean(x, axis=0), each)
+
+    def _members_in_turn(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Ensemble,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Values:
+        """Trajectory i from member i modulo their number, so that its steps are compared in one."""
+        rows, size = trajectories.n_trajectories, model.size
+
+        def dealt(x: Array) -> Array:
+            widths = [(0, -rows % size), *((0, 0) for _ in x.shape[1:])]
+            return jnp.moveaxis(jnp.pad(x, widths).reshape(-1, size, *x.shape[1:]), 1, 0)
+
+        def values(key: Array, arrays: Any, log: Trajectories, rho: Array) -> Values:
+            share = Ratios(jnp.zeros_like(rho), rho, ratios.log_scale)
+            return self(key, policy, model.alone(arrays), task, log, share)
+
+        keys, arrays = jax.random.split(key, size), eqx.filter(model.members, eqx.is_array)
+        log = jax.tree.map(dealt, dataclasses.replace(trajectories, before=None))
+        each = jax.lax.map(
+            lambda one: values(*one), (keys, arrays, log, dealt(ratios.discounted_rho))
+        )
+        return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1).reshape(-1, *x.shape[2:])[:rows], each)
