@@ -77,6 +77,8 @@ def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian
     return LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=rectified)
 
 
+# One program each: of an initialisation's dozens of small ones, most of the time is compilation.
+made = eqx.filter_jit(lambda make, key, log: make(key, log))
 fitted = eqx.filter_jit(lambda fit, key, model, log, weights: fit(key, model, log, weights)[0])
 
 
@@ -90,11 +92,16 @@ def ensemble(
     """Members of one kind, each fitted to its own bootstrap of the weighted log."""
     key_make, key_fit = jax.random.split(key)
     model = unfitted(key_make, log, kind, members)
-    made: Ensemble = fitted(EachMember(kind.fit), key_fit, model, log, weights)
-    return made
+    whole: Ensemble = fitted(EachMember(kind.fit), key_fit, model, log, weights)
+    return whole
 
 
 def unfitted(key: Key[Array, ""], log: Trajectories, kind: ModelClass, members: int) -> Ensemble:
     """The same ensemble before its fit."""
-    models = eqx.filter_vmap(lambda k: kind.make(k, log))(jax.random.split(key, members))
+    return _unfitted(kind.make, key, log, members)
+
+
+@eqx.filter_jit
+def _unfitted(make: Any, key: Array, log: Trajectories, members: int) -> Ensemble:
+    models = eqx.filter_vmap(lambda k: make(k, log))(jax.random.split(key, members))
     return Ensemble(models, members, Support.of(log))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from gamps.learning.classes import Classes, ModelClass, fitted
+from gamps.learning.classes import Classes, ModelClass, fitted, made
 from gamps.models import Model
 from gamps.trajectories import Trajectories
 from gamps.weights import tempered
@@ -92,7 +92,7 @@ def _unseen(
     others = trajectories.mask & ~np.isin(np.arange(trajectories.n_trajectories), part)[:, None]
     weights = tempered(omega, others, beta)
     fit = kind.fit if kind.trial is None else kind.trial
-    model = fitted(fit, key, kind.make(key, trajectories), trajectories, weights)
+    model = fitted(fit, key, made(kind.make, key, trajectories), trajectories, weights)
     return np.asarray(_each_log_prob(model, jax.tree.map(lambda x: x[part], trajectories)))
 
 
