@@ -59,18 +59,23 @@ def awac_was_misled() -> bool:
     return cell(SWIM, "awac")["final"]["mean"] < max(trial["mean"] for trial in tried) / 2
 
 
-@says(
-    "results.md",
-    "gamps stays up for all thousand steps on each log, IQL on",
-)
+@says("results.md", "**InvertedPendulum:** gamps ends above every peer")
 def first_on_the_pendulum() -> bool:
-    return cell(POLE, "ours")["least"] == 1000 and above(POLE)
+    return above(POLE)
 
 
-@says("results.md", "fewer than CQL on minigolf, more than TD3+BC and IQL on Swimmer")
+@says("results.md", "fewer than CQL on minigolf, and than TD3+BC and IQL on Swimmer")
 def seconds_of_the_table() -> bool:
-    slower = all(seconds(SWIM, name) < seconds(SWIM, "ours") for name in ("td3bc", "iql"))
-    return slower and seconds(GOLF, "ours") < seconds(GOLF, "cql")
+    faster = all(seconds(SWIM, "ours") < seconds(SWIM, name) for name in ("td3bc", "iql"))
+    return faster and seconds(GOLF, "ours") < seconds(GOLF, "cql")
+
+
+@says("results.md", "a better model alone would not raise it")
+def the_model_does_not_limit_swimmer() -> bool:
+    truth = cell(SWIM, "truth")
+    both = zip(truth["seeds"], truth["each"], strict=True)
+    ours = cell(SWIM, "ours")
+    return all(end < ours["each"][ours["seeds"].index(log)] + 1 for log, end in both)
 
 
 @says("results.md", "Not every cell of the plan was run")
@@ -89,10 +94,21 @@ def only_the_letter_costs() -> bool:
     return [v for v in variants() if abs(in_errors(decision(GOLF, v))) > 2] == ["β = 1"]
 
 
-@says("results.md", "on the other logs only the last iterate was compared")
-def elsewhere_only_the_last_iterate() -> bool:
-    logs = [log for log in peers.logs() if log != GOLF]
-    return not any(peers.fixed(log, v) for log in logs for v in peers.VARIANTS if v != "last")
+@says("results.md", "and a single log makes up most of that")
+def one_log_pulls_swimmer_down() -> bool:
+    fixed, ours = peers.fixed(SWIM, "β = 0"), cell(SWIM, "ours")
+    lost = [end - ours["each"][ours["seeds"].index(log)]
+            for log, end in zip(fixed["seeds"], fixed["each"], strict=True)]  # fmt: skip
+    return sum(lost) > 0 and max(lost) > sum(lost) / 2
+
+
+@says(
+    "results.md",
+    "So the model class and the iterate are worth choosing, and of β nothing here shows",
+)
+def what_is_worth_choosing() -> bool:
+    sure = in_errors(decision(SWIM, "quadratic")) > 2 and in_errors(decision(POLE, "last")) > 1
+    return sure and all(decision(log, "β = 0")["mean"] <= 0 for log in (GOLF, SWIM))
 
 
 @says("README.md", "is first on minigolf and on the pendulum, and **not** on Swimmer")
@@ -101,14 +117,15 @@ def where_it_is_first() -> bool:
     return all(map(above, golf)) and first_on_the_pendulum() and not_first_on_swimmer()
 
 
-@says("index.md", "On Swimmer, TD3+BC and IQL end a little higher and train faster")
+@says("index.md", "On Swimmer, TD3+BC and IQL end a little higher")
 def swimmer_is_better_elsewhere() -> bool:
-    return not_first_on_swimmer() and seconds_of_the_table()
+    return not_first_on_swimmer()
 
 
-@says("peers.md", "TD3+BC and IQL end higher there, and train in")
+@says("peers.md", "and their worst logs are far better than that of gamps")
 def peers_page_on_swimmer() -> bool:
-    return not_first_on_swimmer() and seconds_of_the_table()
+    least = min(cell(SWIM, name)["least"] for name in ("td3bc", "iql"))
+    return not_first_on_swimmer() and least > cell(SWIM, "ours")["least"] + 5
 
 
 @says("peers.md", "on minigolf with 50 games gamps is first")
