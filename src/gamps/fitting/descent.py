@@ -75,8 +75,8 @@ class GradientDescent(eqx.Module):
 
 def all_finite(tree: Any) -> Array:
     """Whether every number of a tree of arrays is."""
-    leaves = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]
-    return jnp.stack(leaves).all()
+    # One reduction: one a leaf would take three times as long to compile as all else in a fit.
+    return jnp.isfinite(jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])).all()
 
 
 class Minibatches(eqx.Module):
