@@ -70,7 +70,7 @@ def seconds_of_the_table() -> bool:
     return faster and seconds(GOLF, "ours") < seconds(GOLF, "cql")
 
 
-@says("results.md", "a better model alone would not raise it")
+@says("results.md", "there a better model alone would not raise it")
 def the_model_does_not_limit_swimmer() -> bool:
     truth = cell(SWIM, "truth")
     both = zip(truth["seeds"], truth["each"], strict=True)
