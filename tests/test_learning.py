@@ -1,5 +1,7 @@
 """The default recipe: what it chooses, that it repeats, and that it ends with a better policy."""
 
+import importlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,12 +10,15 @@ import pytest
 
 from gamps import datasets
 from gamps.envs import Minigolf, pendulum
+from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.experiments.awareness import cosines, policy_at, target
+from gamps.experiments import setup
+from gamps.experiments.awareness import gridworld
+from gamps.experiments.awareness.minigolf import cosines, policy_at, target
 from gamps.experiments.golf_setup import logs_of
 from gamps.experiments.treatments import seed_keys
 from gamps.fitting import ClosedForm, Keep
-from gamps.learning import ModelClass, Settings, choose, classes_of, learn, worth
+from gamps.learning import ModelClass, Settings, choose, classes_of, learn, rounds, worth
 from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
 from gamps.policies import LinearGaussian as LinearPolicy
 
@@ -73,15 +78,33 @@ def test_evidence_finds_the_class_that_can_express_the_game():
 
 
 def test_evidence_trusts_omega_only_where_it_must():
-    """ω on the far third: the misspecified class needs it, the adequate one does not gain by it."""
+    """ω on strong strokes: the misspecified class needs it, the adequate one does not."""
     log = golf_log(400)
-    omega = jnp.where(log.states[..., 0] > 14, 20.0, 1.0) * log.mask
+    omega = jnp.where(log.actions[..., 0] > 2.5, 20.0, 1.0) * log.mask
     parts = dict(exponents=(0.0, 1.0), folds=5)
-    (_, beta), _ = choose(KEY, omega, log, np.arange(400), {"linear": LINEAR}, **parts)
-    assert beta == 1.0
-    _, evidence = choose(KEY, omega, log, np.arange(400), {"quadratic": QUADRATIC}, **parts)
-    gain = evidence["quadratic, β = 1"] - evidence["quadratic, β = 0"]
-    assert gain < 0.1
+    for kind, expected in ((LINEAR, 1.0), (QUADRATIC, 0.0)):
+        (_, beta), evidence = choose(KEY, omega, log, np.arange(400), {"one": kind}, **parts)
+        assert beta == expected
+    assert abs(evidence["one, β = 1"] - evidence["one, β = 0"]) < 0.05
+
+
+def test_of_omega_the_default_takes_the_ratio():
+    """By hand, over three steps; of the behaviour policy it is one, and no β is tried."""
+    log, policy = golf_log(20), behaviour()
+    plain = rounds._omega(policy, log, 3)
+    np.testing.assert_allclose(plain[log.mask], plain[0, 0], rtol=1e-4)
+    classes = {"linear": LINEAR, "quadratic": QUADRATIC}
+    _, evidence = choose(KEY, plain, log, np.arange(20), classes, exponents=(0.0, 1.0), folds=2)
+    assert list(evidence) == ["linear, β = 0", "quadratic, β = 0"]
+    moved = eqx.tree_at(lambda p: p.weights, policy, 1.2 * policy.weights)
+    each = jax.vmap(jax.vmap(moved.log_prob))(log.states, log.actions) - log.behaviour_log_prob
+    each = np.where(log.mask, each, 0.0)
+    ratio = np.exp(
+        each + np.pad(each, ((0, 0), (1, 0)))[:, :-1] + np.pad(each, ((0, 0), (2, 0)))[:, :-2]
+    )
+    found = np.asarray(rounds._omega(moved, log, 3))
+    mask = np.asarray(log.mask)
+    np.testing.assert_allclose(found[mask] / found[0, 0], ratio[mask] / ratio[0, 0], rtol=1e-4)
 
 
 def test_a_known_model_is_kept():
@@ -159,3 +182,54 @@ def test_two_policies_are_compared_by_the_same_models(monkeypatch):
     assert outcome.chosen == 1
     assert jnp.array_equal(outcome.policy.weights, outcome.rounds[1].policy.weights)
     assert not list(said)
+
+
+def test_the_map_of_the_gridworld_is_exact():
+    """A cosine of one where the model is the truth; ω helps the class that cannot be it."""
+    env, keys = two_areas("A"), seed_keys(3)
+    grouped = gridworld.model_of(env, "cells")
+    known = gridworld.Grouped(
+        jnp.log(jnp.maximum(env.effects, 1e-30)), grouped.groups, grouped.successors
+    )
+    others = np.arange(len(env.forced)) != env.layout.goal
+    np.testing.assert_allclose(
+        np.asarray(known.transitions())[others],
+        np.asarray(env.mdp().transitions)[others],
+        atol=1e-6,
+    )
+    logs, goal = setup.logs_of(env, keys, 100), gridworld.target(env)
+    for kind in ("effects", "areas"):
+        likely, aware = (
+            np.asarray(gridworld.cosines(env, logs, goal, kind, weights)) for weights in ("ML", "ω")
+        )
+        assert likely.shape == (3, 3)
+        assert aware.min() > 0.99
+        assert (likely[0] < 0.9).all() if kind == "effects" else likely.min() > 0.99
+
+
+def test_one_group_is_the_model_of_the_paper():
+    env = two_areas("A")
+    _, log = setup.log_of(env, KEY, 20)
+    rows = np.asarray(log.mask)
+    parts = [jnp.asarray(x)[rows] for x in (log.states, log.actions, log.next_states)]
+    weights = jax.random.uniform(KEY, (int(rows.sum()),))
+    one, paper = gridworld.model_of(env, "effects"), env.effect_model()
+    found = one.statistics(*parts, weights)
+    np.testing.assert_allclose(found[0], paper.statistics(*parts, weights), rtol=1e-5)
+    ours, theirs = one.from_statistics(found), paper.from_statistics(found[0])
+    np.testing.assert_allclose(ours.transitions(), theirs.transitions(), rtol=1e-5)
+    each = jax.vmap(ours.log_prob)(*parts), jax.vmap(theirs.log_prob)(*parts)
+    np.testing.assert_allclose(*each, rtol=1e-5)
+
+
+def test_the_map_of_swimmer_knows_the_true_gradient():
+    pytest.importorskip("mujoco")
+    swimmer = importlib.import_module("gamps.experiments.awareness.swimmer")
+    log = datasets.collect(swimmer.swimmer.ID, swimmer.swimmer.policy(), KEY, n=4, steps=50)
+    policy = swimmer.policy_at(0.5, 0.1 * np.ones((9, 2)))
+    true = swimmer._true(KEY, policy, log)
+    known = ModelClass(lambda *_: swimmer.Simulated(swimmer.swimmer.ID, jnp.zeros(())), Keep())
+    ours = swimmer._ours(KEY, policy, log, known, "ω")
+    assert float(swimmer.cosine(ours, true)) > 0.9  # but for what leaves the range of the log
+    linear = swimmer._ours(KEY, policy, log, swimmer.classes()["linear"], "ML")
+    assert float(swimmer.cosine(linear, true)) < 0.99

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from domains import DOMAINS, GOLF, evaluate, log_of
 from jaxtyping import Array
-from simulators import Simulated
 
 from gamps import datasets
 from gamps.envs import pendulum, swimmer
+from gamps.envs.simulated import Simulated
 from gamps.fitting import Keep
 from gamps.learning import ModelClass, Settings, classes_of, learn
 from gamps.policies import LinearGaussian, Policy

@@ -6,20 +6,25 @@ ESTIMATES = ("per-decision", "self-normalised", "doubly robust", "weighted doubl
 WEIGHTS = ("ML", "ratio", "score", "ω", "√ω")
 
 
-def awareness() -> str:
-    """Cosines of the map."""
-    content, rows = load("awareness"), []
-    for n, by_class in content["results"].items():
+def awareness(problem: str = "") -> str:
+    """Cosines of the map, and returns where there are some."""
+    rows = []
+    for n, by_class in load(f"awareness{problem}")["results"].items():
         for name, by_distance in by_class.items():
             for distance, row in by_distance.items():
-                rows.append([n, name, distance, *(interval(row[w], 2) for w in WEIGHTS)])
+                digits = 3 if distance == "return" else 2
+                rows.append([n, name, distance, *(interval(row[w], digits) for w in WEIGHTS)])
     return table(["trajectories", "model", "distance", *WEIGHTS], rows)
 
 
-def aware(distance: float) -> list[dict[str, dict]]:
-    """Rows of the map at a distance."""
-    found = load("awareness")["results"].values()
-    return [by_distance[str(distance)] for by_class in found for by_distance in by_class.values()]
+def aware(distance: float | str, problem: str = "", *kinds: str) -> list[dict[str, dict]]:
+    """Rows of the map at a distance, of some model classes or of all."""
+    return [
+        by_distance[str(distance)]
+        for by_class in load(f"awareness{problem}")["results"].values()
+        for kind, by_distance in by_class.items()
+        if not kinds or kind in kinds
+    ]
 
 
 def lowest(weight: str, distance: float) -> str:

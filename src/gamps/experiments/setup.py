@@ -48,14 +48,18 @@ def true_return(env: TwoAreas) -> Callable[[State], Float[Array, ""]]:
     return lambda state: tabular.expected_return(mdp, policy_table(env, state.policy))
 
 
-def best_return(env: TwoAreas) -> float:
-    """The largest return that a policy with the forced rows of the behaviour policy can have."""
+def forced_mdp(env: TwoAreas) -> tabular.MDP:
+    """The problem that is left where the rows of the behaviour policy are forced."""
     mdp, forced = env.mdp(), env.forced
     only = mdp.transitions[np.arange(len(forced)), np.maximum(forced, 0)]
     fixed = jnp.where((forced >= 0)[:, None, None], only[:, None], mdp.transitions)
-    return float(
-        mdp.initial @ tabular.optimal_values(eqx.tree_at(lambda m: m.transitions, mdp, fixed))
-    )
+    return eqx.tree_at(lambda m: m.transitions, mdp, fixed)
+
+
+def best_return(env: TwoAreas) -> float:
+    """The largest return that a policy with the forced rows of the behaviour policy can have."""
+    mdp = forced_mdp(env)
+    return float(mdp.initial @ tabular.optimal_values(mdp))
 
 
 def logs_of(env: TwoAreas, keys: Key[Array, "seeds"], n: int) -> tuple[Boltzmann, Trajectories]:
@@ -74,12 +78,13 @@ def learn(
     iterations: int,
     measure: Callable[[State], Any],
     progress: Callable[[Any], Any],
+    model: Any = None,
 ) -> np.ndarray:
     """`[iterations + 1, seeds]`: the exact return before and after each iteration."""
 
     def prepare(behaviour: Boltzmann, trajectories: Trajectories) -> tuple[Search, State]:
         built = recipe(trajectories, env.task(), **parts)
-        return built, built.init(behaviour, env.effect_model())
+        return built, built.init(behaviour, env.effect_model() if model is None else model)
 
     built, state = eqx.filter_vmap(prepare)(*logs)
     start = eqx.filter_jit(eqx.filter_vmap(measure))(state)

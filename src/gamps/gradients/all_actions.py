@@ -82,9 +82,10 @@ class AllActions(eqx.Module):
 def _rolled(
     key: Key[Array, ""], policy: Policy, model: Model, task: Task, states: Any, steps: int
 ) -> Any:
-    """States some imagined steps on; one whose trajectory ends stays where it last was.
+    """States some imagined steps on; one whose trajectory ends before that stays where it was.
 
-    Of an ensemble, another member may make each step.
+    Were it taken where it ended, short episodes would leave little but their last states. Of an
+    ensemble, another member may make each step.
     """
     key_count, key_noise = jax.random.split(key)
     counts = jax.random.randint(key_count, (len(states),), 0, steps + 1)
@@ -95,15 +96,17 @@ def _rolled(
         following = model.sample(key_step, state, action).astype(state.dtype)
         return following, task.terminal(state, action, following)
 
+    def where(which: Array, these: Any, those: Any) -> Any:
+        return jnp.where(which.reshape(-1, *(1,) * (those.ndim - 1)), these, those)
+
     def step(carry: Any, i: Array) -> tuple[Any, None]:
         states, alive = carry
         keys = jax.random.split(jax.random.fold_in(key_noise, i), len(counts))
         following, ends = jax.vmap(one)(states, keys)
-        moves = alive & ~ends & (i < counts)
-        wide = moves.reshape(-1, *(1,) * (states.ndim - 1))
-        return (jnp.where(wide, following, states), alive & ~ends), None
+        moves = alive & (i < counts)
+        return (where(moves, following, states), alive & ~(moves & ends)), None
 
     states = states.astype(jnp.result_type(states, float))
     start = (states, jnp.ones(len(counts), bool))
-    (states, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
-    return states
+    (moved, alive), _ = jax.lax.scan(step, start, jnp.arange(steps))
+    return where(alive, moved, states)

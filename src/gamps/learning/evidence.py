@@ -16,8 +16,9 @@ from gamps.models import Model
 from gamps.trajectories import Trajectories
 from gamps.weights import tempered
 
-SURE = 2.0  # standard errors
+SURE = 3.0  # standard errors; several candidates are compared
 LARGE = 5_000  # transitions
+ALIKE = 1e-3  # what rounding may do to weights that are all one
 
 
 def choose(
@@ -33,7 +34,8 @@ def choose(
     """Class and β by the ω-weighted log-likelihood of trajectories that no fit has seen.
 
     The first class at the first β is the reference; the best other candidate takes its place only
-    if it is better by more than two standard errors, over held-out trajectories, of the difference.
+    if it is better by more than three standard errors, over held-out trajectories, of the
+    difference. Where ω is the same everywhere β makes no difference, and none is tried.
 
     Args:
       key: for fits that draw minibatches.
@@ -47,6 +49,9 @@ def choose(
     Returns:
       The chosen class and β, and the weighted log-likelihood of every candidate.
     """
+    real = np.asarray(omega)[np.asarray(trajectories.mask)]
+    if np.ptp(real) <= ALIKE * real.max():
+        exponents = exponents[:1]
     pairs = [(name, beta) for name in classes for beta in exponents]
     if len(pairs) == 1:
         return pairs[0], {}

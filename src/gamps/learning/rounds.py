@@ -29,7 +29,7 @@ from gamps.search import Search
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 from gamps.values import Imagined, OthersOfState
-from gamps.weights import GradientAware, Ones, tempered
+from gamps.weights import Ones, tempered
 
 FALL = 0.1  # of the learning rate, over a whole training
 
@@ -119,7 +119,7 @@ class Learner:
     def _modelled(self, key_choose: Array, key_fit: Array, progress: Progress) -> Progress:
         """The class and β that evidence prefers, and an ensemble of them."""
         s, log, plain = self.settings, self.trajectories, progress.plain
-        omega = _omega(progress.state.policy, log, self.task, s.window)
+        omega = _omega(progress.state.policy, log, s.window)
         picked, evidence = choose(
             key_choose, omega, log, self.order, self.classes, exponents=s.exponents, folds=s.folds
         )
@@ -233,7 +233,12 @@ def _falling_adam(total: int) -> optax.GradientTransformation:
 
 
 @eqx.filter_jit
-def _omega(policy: Policy, log: Trajectories, task: Task, window: int) -> Float[Array, "N T"]:
+def _omega(policy: Policy, log: Trajectories, window: int) -> Float[Array, "N T"]:
+    """What of ω belongs to the all-action gradient: its ratio.
+
+    The discount and the norms of the scores come from a gradient that weighs states by γ^t and acts
+    as the log did; here states count alike and actions are fresh. Of the behaviour policy itself
+    all are one, and there is nothing to choose.
+    """
     cumulative = importance.Window(window)(importance.log_rho(policy, log))
-    ratios = importance.Ratios.of(cumulative, log.mask, task.discount)
-    return GradientAware()(policy, log, ratios)
+    return importance.Ratios.of(cumulative, log.mask, 1.0).discounted_rho

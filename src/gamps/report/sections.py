@@ -96,7 +96,7 @@ def _support(made: Finished) -> Section:
     found = diagnostics.weighing(policy, log, made.task.discount, ratio)
     if "choice" in made.progress.plain:
         exponent = made.progress.plain["choice"][1]
-        said += f"; the fit took them to the power {exponent:g}, as evidence chose"
+        said += f"; the fit took them alone, to the power {exponent:g}, as evidence chose"
     elif made.progress.state.model is None:
         said += f"; recipe {recipe} fits no model, so they only show where one would look"
     return Section(
@@ -131,8 +131,8 @@ def _model(key: Any, made: Finished) -> Section:
     if "choice" in plain:
         name, exponent = plain["choice"]
         parts.append(
-            f"Chosen by held-out evidence: {name}, ω^β with β = {exponent:g}. All of this is on "
-            "episodes that training never saw."
+            f"Chosen by held-out evidence: {name}, and ratios to the power β = {exponent:g} for "
+            "weights. All of this is on episodes that training never saw."
         )
     return Section(
         title,

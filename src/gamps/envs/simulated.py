@@ -1,4 +1,4 @@
-"""MuJoCo itself as the model of the recipe: where it would end if its model were perfect."""
+"""MuJoCo itself as a model: what a search, or a gradient, would be if its model were perfect."""
 
 from __future__ import annotations
 

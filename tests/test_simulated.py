@@ -1,7 +1,4 @@
-"""The comparison's true model is MuJoCo itself: it moves as the environments do."""
-
-import importlib
-from pathlib import Path
+"""MuJoCo as a model: it moves as the environments do."""
 
 import jax
 import numpy as np
@@ -12,15 +9,14 @@ from gamps.envs import pendulum, swimmer
 from gamps.models import Ensemble
 
 pytest.importorskip("mujoco")
-PEERS = Path(__file__).parent.parent / "benchmarks" / "peers"
 
 
 @pytest.mark.parametrize("problem", [swimmer, pendulum], ids=["swimmer", "pendulum"])
-def test_a_simulator_repeats_a_log(problem, monkeypatch):
-    monkeypatch.syspath_prepend(PEERS)
-    simulators = importlib.import_module("simulators")
+def test_a_simulator_repeats_a_log(problem):
+    from gamps.envs.simulated import Simulated
+
     log = datasets.collect(problem.ID, problem.policy(), jax.random.key(0), n=3, steps=40)
-    models = [simulators.Simulated(problem.ID, jax.numpy.asarray(float(i))) for i in range(2)]
+    models = [Simulated(problem.ID, jax.numpy.asarray(float(i))) for i in range(2)]
     members = jax.tree.map(lambda *x: jax.numpy.stack(x), *models)
     rows = np.asarray(log.mask)
     states, actions, following = (
