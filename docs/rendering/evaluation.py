@@ -27,6 +27,12 @@ def aware(distance: float | str, problem: str = "", *kinds: str) -> list[dict[st
     ]
 
 
+def best_of(weight: str, kind: str) -> str:
+    """The largest mean cosine of a weighting with a model class, on the gridworld."""
+    rows = [row for d in ("0.0", "0.5", "1.0") for row in aware(d, "-gridworld", kind)]
+    return f"{max(row[weight]['mean'] for row in rows):.2f}"
+
+
 def lowest(weight: str, distance: float) -> str:
     """In how many rows of the map a weighting has the lowest mean, as "5 of 6"."""
     rows = aware(distance)

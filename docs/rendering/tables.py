@@ -57,6 +57,8 @@ def gap(number: dict | None, digits: int = 2) -> str:
 
 def in_errors(number: dict) -> float:
     """A paired difference in its standard errors."""
+    if not number["mean"]:
+        return 0.0
     return number["mean"] / error(number) if error(number) else math.copysign(1e9, number["mean"])
 
 

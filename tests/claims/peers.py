@@ -47,10 +47,10 @@ def first_on_the_longer_log() -> bool:
 
 
 @says("results.md", "gamps is *not* first")
-@says("results.md", "and IQL end a little higher, and CQL about where gamps does")
+@says("results.md", "ends a little higher, IQL and CQL about where gamps does")
 def not_first_on_swimmer() -> bool:
-    gaps = [ahead_of(SWIM, name)["mean"] for name in ("td3bc", "iql")]
-    return -3 < min(gaps) <= max(gaps) < 0 and abs(in_errors(ahead_of(SWIM, "cql"))) < 2
+    like = all(abs(in_errors(ahead_of(SWIM, name))) < 2 for name in ("iql", "cql"))
+    return -3 < ahead_of(SWIM, "td3bc")["mean"] < 0 and like
 
 
 @says("results.md", "which for AWAC misled")
@@ -64,9 +64,9 @@ def first_on_the_pendulum() -> bool:
     return above(POLE)
 
 
-@says("results.md", "fewer than CQL on minigolf, and than TD3+BC and IQL on Swimmer")
+@says("results.md", "fewer than CQL on minigolf, and than CQL and IQL on Swimmer")
 def seconds_of_the_table() -> bool:
-    faster = all(seconds(SWIM, "ours") < seconds(SWIM, name) for name in ("td3bc", "iql"))
+    faster = all(seconds(SWIM, "ours") < seconds(SWIM, name) for name in ("cql", "iql"))
     return faster and seconds(GOLF, "ours") < seconds(GOLF, "cql")
 
 
@@ -94,20 +94,17 @@ def only_the_letter_costs() -> bool:
     return [v for v in variants() if abs(in_errors(decision(GOLF, v))) > 2] == ["β = 1"]
 
 
-@says("results.md", "and a single log makes up most of that")
-def one_log_pulls_swimmer_down() -> bool:
-    fixed, ours = peers.fixed(SWIM, "β = 0"), cell(SWIM, "ours")
-    lost = [end - ours["each"][ours["seeds"].index(log)]
-            for log, end in zip(fixed["seeds"], fixed["each"], strict=True)]  # fmt: skip
-    return sum(lost) > 0 and max(lost) > sum(lost) / 2
+@says("results.md", "is what the default chose in every round of every log")
+def likelihood_is_chosen_on_swimmer() -> bool:
+    return peers.fixed(SWIM, "β = 0")["each"] == cell(SWIM, "ours")["each"]
 
 
 @says(
     "results.md",
-    "So the model class and the iterate are worth choosing, and of β nothing here shows",
+    "So the model class is worth choosing, if only against the quadratic one, and of β nothing",
 )
 def what_is_worth_choosing() -> bool:
-    sure = in_errors(decision(SWIM, "quadratic")) > 2 and in_errors(decision(POLE, "last")) > 1
+    sure = in_errors(decision(SWIM, "quadratic")) > 2
     return sure and all(decision(log, "β = 0")["mean"] <= 0 for log in (GOLF, SWIM))
 
 
@@ -117,15 +114,15 @@ def where_it_is_first() -> bool:
     return all(map(above, golf)) and first_on_the_pendulum() and not_first_on_swimmer()
 
 
-@says("index.md", "On Swimmer, TD3+BC and IQL end a little higher")
+@says("index.md", "On Swimmer, TD3+BC ends a little higher")
 def swimmer_is_better_elsewhere() -> bool:
     return not_first_on_swimmer()
 
 
-@says("peers.md", "and their worst logs are far better than that of gamps")
+@says("peers.md", "and the worst logs of both are better than that of gamps")
 def peers_page_on_swimmer() -> bool:
     least = min(cell(SWIM, name)["least"] for name in ("td3bc", "iql"))
-    return not_first_on_swimmer() and least > cell(SWIM, "ours")["least"] + 5
+    return not_first_on_swimmer() and least > cell(SWIM, "ours")["least"] + 1
 
 
 @says("peers.md", "on minigolf with 50 games gamps is first")

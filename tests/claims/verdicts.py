@@ -22,6 +22,45 @@ def likelihood_is_best_or_near() -> bool:
     return all(best - ml["mean"] <= (ml["high"] - ml["low"]) / 2 for ml, best in rows)
 
 
+def on_the_grid(*kinds: str) -> list[dict[str, dict]]:
+    """Rows of cosines of the gridworld's map."""
+    return [row for d in (0.0, 0.5, 1.0) for row in aware(d, "-gridworld", *kinds)]
+
+
+@says("results.md", "the cosine is one by ω, by its root and by the norms of the scores alone")
+@says("results.md", "the ratio alone is no better than likelihood")
+def the_paper_s_class_needs_the_scores() -> bool:
+    rows = on_the_grid("effects")
+    aware_ones = all(row[w]["mean"] > 0.995 for row in rows for w in ("ω", "√ω", "score"))
+    return aware_ones and all(row["ratio"]["mean"] <= row["ML"]["mean"] < 0.95 for row in rows)
+
+
+@says("results.md", "Where the class can hold both, no weights make a difference")
+def larger_classes_need_no_weights() -> bool:
+    return all(max(means(row)) - min(means(row)) < 0.005 for row in on_the_grid("areas", "cells"))
+
+
+@says("results.md", "likelihood loses a few hundredths")
+def little_is_left_in_the_return() -> bool:
+    rows = aware("return", "-gridworld", "effects")
+    lost = [row["ω"]["mean"] - row["ML"]["mean"] for row in rows]
+    return all(0.005 < loss < 0.05 for loss in lost)
+
+
+@says("results.md", "the class decides and the weights do not")
+def the_class_decides_on_swimmer() -> bool:
+    kinds = ("linear", "quadratic", "network")
+    at = [[x for row in aware(0.0, "-swimmer", kind) for x in means(row)] for kind in kinds]
+    return max(at[0]) < 0.25 < min(at[1]) <= max(at[1]) < 0.85 < min(at[2])
+
+
+@says("results.md", "has lost it, for few transitions are left to fit")
+def half_way_the_ratio_loses_the_direction() -> bool:
+    row = load("awareness-swimmer")["results"]["100"]["network"]["0.5"]
+    kept = all(row[w]["low"] > 0 for w in ("ML", "score"))
+    return kept and all(row[w]["mean"] < 0 for w in ("ratio", "ω", "√ω"))
+
+
 @says("results.md", "Plain importance sampling covers less")
 def plain_sampling_covers_less() -> bool:
     return covered("per-decision, student")[0] < covered("doubly robust, student")[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from gamps import report
 from gamps.experiments.awareness import gridworld, minigolf
 from gamps.experiments.awareness.weighting import WEIGHTS
@@ -64,7 +66,9 @@ def awareness(
         results = {
             str(n): {
                 kind: {
-                    key: {weights: report.summary(each) for weights, each in row.items()}
+                    key: {
+                        weights: report.summary(np.asarray(each)) for weights, each in row.items()
+                    }
                     for key, row in by_key.items()
                 }
                 for kind, by_key in on.rows(keys, n, kinds, advance).items()
@@ -107,13 +111,20 @@ def _table(results: dict[str, Any], problem: str, seeds: int) -> Any:
 def _figure(results: dict[str, Any], distances: tuple[float, ...]) -> Any:
     columns = max(len(by_class) for by_class in results.values())
     figure, axes = report.panels(len(results), columns, width=3.2, height=2.6)
+    rows = [
+        row
+        for c in results.values()
+        for by in c.values()
+        for row in map(by.get, map(str, distances))
+    ]
+    least = min(number["mean"] for row in rows for number in row.values())
     for row, (n, by_class) in zip(axes, results.items(), strict=True):
         for axis, (name, by_distance) in zip(row, by_class.items(), strict=False):
             for weights in WEIGHTS:
                 means = [by_distance[str(d)][weights]["mean"] for d in distances]
                 axis.plot(distances, means, ".-", label=weights)
             axis.set_title(f"{name}, {n} trajectories", fontsize=8)
-            axis.set_ylim(-0.2, 1.05)
+            axis.set_ylim(min(-0.2, least - 0.05), 1.05)
             axis.set_xlabel("distance from the behaviour")
     axes[0, 0].set_ylabel("cosine to the true gradient")
     handles = axes[0, 0].get_legend_handles_labels()

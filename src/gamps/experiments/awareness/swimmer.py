@@ -130,4 +130,4 @@ def rows(
                     ours = _ours(key_gradient, policy, log, known[kind], weights)
                     found[kind][str(distance)][weights].append(float(cosine(ours, true)))
                     advance(f"{n} {kind} {weights}")
-    return jax.tree.map(np.asarray, found, is_leaf=lambda x: isinstance(x, list))
+    return found
