@@ -146,7 +146,7 @@ FAULTS = {
         f"{ALL_ACTIONS}::test_all_action_gradient_is_that_of_the_logged_states",
     ),
     "a terminal step taken": (
-        "gradients/all_actions.py", "alive & ~ends & (i < counts)", "alive & (i < counts)",
+        "gradients/all_actions.py", "return where(alive, moved, states)", "return moved",
         f"{ALL_ACTIONS}::test_rolled_states_are_where_the_model_leads",
     ),
     "tail not discounted": (
