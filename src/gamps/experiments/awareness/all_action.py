@@ -44,7 +44,8 @@ def gradient(
 
 
 def fitted(
-    key: Key[Array, ""],
+    key_make: Key[Array, ""],
+    key_fit: Key[Array, ""],
     policy: Policy,
     kind: ModelClass,
     weights: str,
@@ -52,7 +53,6 @@ def fitted(
     log: Trajectories,
 ) -> Model:
     """A model of the log with the weights of that name."""
-    key_make, key_fit = jax.random.split(key)
     log_rho = importance.Window(WINDOW)(importance.log_rho(policy, log))
     ratios = importance.Ratios.of(log_rho, log.mask, task.discount)
     omega = Weighting(weights, task.discount)(policy, log, ratios)

@@ -64,8 +64,8 @@ def cosines(
 
     def one(log: Trajectories, key: Array) -> Array:
         # Apart from the keys that made the log, which are the first of the same split.
-        key_fit, key_gradient = jax.random.split(jax.random.fold_in(key, 1_000))
-        model = fitted(key_fit, policy, kind, weights, task, log)
+        key_make, key_fit, key_gradient = jax.random.split(jax.random.fold_in(key, 1_000), 3)
+        model = fitted(key_make, key_fit, policy, kind, weights, task, log)
         ours, true = (
             gradient(key_gradient, policy, m, task, log, states=STATES, horizon=HORIZON)
             for m in (model, env)

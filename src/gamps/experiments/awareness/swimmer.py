@@ -103,7 +103,8 @@ def _true(key: Array, policy: LinearPolicy, log: Trajectories) -> Array:
 @eqx.filter_jit
 def _ours(key: Array, policy: LinearPolicy, log: Trajectories, kind: Any, weights: str) -> Array:
     task = swimmer.task()
-    alone = fitted(jax.random.fold_in(key, 1), policy, kind, weights, task, log)
+    key_make, key_fit = jax.random.split(jax.random.fold_in(key, 1))
+    alone = fitted(key_make, key_fit, policy, kind, weights, task, log)
     # In the range of the log, as the default has it: a quadratic model leaves every other.
     members = jax.tree.map(lambda x: x[None] if eqx.is_array(x) else x, alone)
     model = Ensemble(members, 1, Support.of(log))
