@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 import truth
 from gamps.envs import Minigolf
 from gamps.models import ActionEffect, Ensemble, LinearGaussian, MLPGaussian, Tabular
-from gamps.policies import Affine, Boltzmann, OneHot, RadialBasis
+from gamps.policies import Affine, Bent, Boltzmann, OneHot, RadialBasis
 from gamps.policies import LinearGaussian as LinearPolicy
 from gamps.policies import MLPGaussian as MLPPolicy
 from gamps.trajectories import Trajectories
@@ -83,6 +83,9 @@ POLICIES = {
     "user's features": gaussian_policy(LinearPolicy(normal(1, 3, 1), waves, log_std=STD_1), POINT),
     "fixed std": gaussian_policy(
         LinearPolicy(normal(1, 2, 1), log_std=STD_1, learn_std=False), POINT
+    ),
+    "bent": gaussian_policy(  # one mean beyond the range, one within
+        Bent.of(LinearPolicy(normal(1, 3, 2), log_std=STD_2), jnp.array([-0.1, -9.0]), 9.0), PLANE
     ),
     "network": gaussian_policy(MLPPolicy.create(KEY, observations=2, actions=2, std=0.5), PLANE),
 }
@@ -279,7 +282,7 @@ class TestPart:
 def constants_of(case):
     """Which of the flat parameters must have no score: what is not trained, and a fixed std."""
     parameters = eqx.filter(case.part, eqx.is_inexact_array)
-    fixed = ["features", "inputs", "outputs", "least_std"]
+    fixed = ["features", "inputs", "outputs", "least_std", ".low", ".high"]
     if not getattr(case.part, "learn_std", True):
         fixed.append("log_std")
     marks = jax.tree_util.tree_map_with_path(

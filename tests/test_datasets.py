@@ -23,6 +23,7 @@ from gamps.envs import Minigolf, swimmer, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import (
+    Bent,
     Boltzmann,
     LinearGaussian,
     MLPGaussian,
@@ -578,6 +579,7 @@ def test_policies_are_written_down_and_rebuilt():
         Boltzmann(jax.random.normal(key, (2, 4)), OneHot(2), forced=forced),
         Minigolf().policy(),
         swimmer.policy(),
+        Bent.of(swimmer.policy(), -1.0, 1.0),
     ):
         again = rebuild(json.loads(json.dumps(describe(policy))))
         assert jax.tree.structure(again) == jax.tree.structure(policy)

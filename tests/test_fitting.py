@@ -308,9 +308,27 @@ def test_minibatches_that_run_away_are_undone(rate):
     assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(eqx.filter(fitted, eqx.is_array)))
 
 
+def test_minibatches_of_a_pass_are_limited():
+    log = linear_log()
+    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+
+    def fitted(**given):
+        fit = Minibatches(epochs=1, size=100, learning_rate=0.01, **given)
+        return eqx.filter_jit(fit)(KEY, start, log, log.mask.astype(float))[0]
+
+    def moved(model):
+        return np.abs(model.network.layers[0].weight - start.network.layers[0].weight).max()
+
+    # A step of Adam moves a weight by at most the learning rate, the first one by just that.
+    assert moved(fitted(batches=1)) == pytest.approx(0.01, rel=1e-3)
+    assert moved(fitted(batches=3)) > 0.02
+    assert moved(fitted(batches=10**6)) == moved(fitted())
+
+
 def test_minibatches_need_sizes():
-    with pytest.raises(SettingError, match="size"):
-        Minibatches(size=0)
+    for name in ("size", "batches"):
+        with pytest.raises(SettingError, match=name):
+            Minibatches(**{name: 0})
 
 
 def test_minibatches_ignore_padding():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,8 @@ from gamps.envs import pendulum, swimmer
 from gamps.envs.simulated import Simulated
 from gamps.fitting import Keep
 from gamps.learning import ModelClass, Settings, classes_of, learn
-from gamps.policies import LinearGaussian, Policy
+from gamps.policies import Bent, Policy
+from gamps.tasks import Task
 
 TASKS = {"minigolf": GOLF.task, "swimmer": swimmer.task, "pendulum": pendulum.task}
 FEATURES = {
@@ -26,19 +30,21 @@ FEATURES = {
     "pendulum": pendulum.clipped,
 }
 STATES = 40  # an iteration, with MuJoCo as the model: a thousand times slower than a network
+TOGETHER = 8  # logs; programs of dozens would take all memory maps that a process has
+_WORKED = itertools.count()
 VARIANTS = ("default", "β = 0", "β = 1", "quadratic", "network")
 
 
-def classes(family: str) -> dict[str, ModelClass]:
-    """What evidence chooses among; the feature map is all that knows the problem."""
-    return dict(classes_of(FEATURES[family], rectified=family == "minigolf"))
+@cache  # other functions would be other programs to compile
+def problem(family: str) -> tuple[Task, dict[str, ModelClass]]:
+    """The task, and what evidence chooses among; the feature map is all that knows the problem."""
+    return TASKS[family](), dict(classes_of(FEATURES[family], rectified=family == "minigolf"))
 
 
-def start(behaviour: LinearGaussian) -> LinearGaussian:
-    """The behaviour policy, its deviation in the hands of the search."""
-    return LinearGaussian(
-        behaviour.weights, behaviour.features, log_std=behaviour.log_std, learn_std=False
-    )
+def start(name: str) -> Bent:
+    """The behaviour policy, bent to the actuators, its deviation in the hands of the search."""
+    behaviour = replace(DOMAINS[name].behaviour(), learn_std=False)
+    return Bent.of(behaviour, *DOMAINS[name].bounds)
 
 
 def silent(policy: Any) -> Policy:
@@ -77,16 +83,17 @@ def _true(name: str) -> ModelClass:
 def work(cell: dict[str, Any]) -> dict[str, Any]:
     """One training from scratch, and the return of its policies in the true simulator."""
     name, seed, variant = cell["domain"], cell["seed"], cell["variant"]
-    jax.clear_caches()  # programs of dozens of logs would take all memory maps that a process has
+    if next(_WORKED) % TOGETHER == 0:
+        jax.clear_caches()
     family = name.split("-")[0]
     os.environ["MINARI_DATASETS_PATH"] = cell["logs"]
     log_of(name, seed, Path(cell["logs"]))
     log = datasets.load(f"{name}/seed{seed}-v0").trajectories
-    behaviour = start(DOMAINS[name].behaviour())
+    behaviour = start(name)
     if variant == "behaviour":
         value = evaluate(name, silent(behaviour), seed)
         return {"final": value, "chosen": value, "best": value, "processor_seconds": 0.0}
-    chosen, settings = classes(family), Settings()
+    (task, chosen), settings = problem(family), Settings()
     if variant in chosen:
         chosen = {variant: chosen[variant]}
     if variant.startswith("β"):
@@ -97,7 +104,7 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
             settings = settings._replace(states=STATES)
     began, processor = time.perf_counter(), time.process_time()
     key = jax.random.fold_in(jax.random.key(seed), 2)
-    outcome = learn(key, log, TASKS[family](), behaviour, chosen, settings=settings)
+    outcome = learn(key, log, task, behaviour, chosen, settings=settings)
     seconds, processor = time.perf_counter() - began, time.process_time() - processor
     curve = [evaluate(name, silent(r.policy), seed) for r in outcome.rounds]
     final = evaluate(name, silent(outcome.policy), seed)

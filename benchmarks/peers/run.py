@@ -217,7 +217,8 @@ def _table(results: dict[str, Any]) -> Any:
         ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "seconds"],
         caption="final: the policy that training ends with; of gamps, the one it hands out. By its "
         "own rule: a peer's checkpoint with the highest value of its own critic at the starts. "
-        "Best in truth: chosen by the simulator, which nobody has. Seconds: of the processor.",
+        "Best in truth: chosen by the simulator, which nobody has. Seconds: of the processor; of "
+        "gamps mostly without compilation, which timing.py has.",
     )
     for name, rows in results.items():
         for who, label in LABELS.items():

@@ -65,7 +65,8 @@ def train(
       log: name of a dataset (gamps import, gamps collect), or its folder.
       task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
       out: the run folder; it must not hold a run already.
-      policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object.
+      policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
+        if actuators clip, a gamps.policies.Bent of it is safer.
       model: auto (chosen by held-out evidence; quadratic for the paper's recipes), linear,
         quadratic, network, or module:object, a gamps.learning.ModelClass.
       recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.

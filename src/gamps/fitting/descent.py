@@ -86,6 +86,8 @@ class Minibatches(eqx.Module):
       epochs: at most so many passes; a pass is as many minibatches as the log would fill, drawn
         with replacement, because shuffling a log takes longer than learning from it.
       size: transitions in a minibatch.
+      batches: at most so many minibatches a pass; None is all that the log would fill. With a
+        number the cost of a fit stops growing with the log.
       learning_rate: of Adam; traced, so it can be swept.
       patience: stop after so many passes without a new lowest training loss.
       decay: let the learning rate fall to zero over the epochs, by half a cosine.
@@ -94,15 +96,16 @@ class Minibatches(eqx.Module):
 
     epochs: int = eqx.field(default=300, static=True)
     size: int = eqx.field(default=500, static=True)
+    batches: int | None = eqx.field(default=None, static=True)
     learning_rate: Float[Array, "*seeds"] | float = number(1e-3)
     patience: int = eqx.field(default=5, static=True)
     decay: bool = eqx.field(default=False, static=True)
     start: Model | None = None
 
     def __check_init__(self) -> None:
-        for name in ("epochs", "size", "patience"):
-            if getattr(self, name) < 1:
-                raise SettingError(name, f"{getattr(self, name)}", "Choose at least one")
+        for name in ("epochs", "size", "batches", "patience"):
+            if (found := getattr(self, name)) is not None and found < 1:
+                raise SettingError(name, f"{found}", "Choose at least one")
 
     def __call__(
         self,
@@ -123,6 +126,7 @@ class Minibatches(eqx.Module):
         transitions = jax.tree.map(flat, log)
         size = min(self.size, mask.size)
         count = max(mask.size // size, 1)
+        count = count if self.batches is None else min(count, self.batches)
         share = jnp.sum(mask) / mask.size
 
         def loss_of(parameters: Any, chosen: Any) -> Array:

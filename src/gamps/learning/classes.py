@@ -22,6 +22,8 @@ from gamps.models import (
 )
 from gamps.trajectories import Trajectories
 
+BATCHES = 100  # a pass: of a log beyond 50,000 transitions not every one is drawn
+
 
 class ModelClass(NamedTuple):
     """A kind of model, and how it is fitted.
@@ -61,13 +63,15 @@ def classes_of(
         )
 
     return {
-        "quadratic": ModelClass(quadratic, ClosedForm()),
         "network": ModelClass(network, _annealed(100), trial=_annealed(40)),
+        "quadratic": ModelClass(quadratic, ClosedForm()),
     }
 
 
 def _annealed(epochs: int) -> Minibatches:
-    return Minibatches(epochs=epochs, learning_rate=5e-3, patience=epochs, decay=True)
+    return Minibatches(
+        epochs=epochs, batches=BATCHES, learning_rate=5e-3, patience=epochs, decay=True
+    )
 
 
 def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian:

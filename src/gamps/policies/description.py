@@ -14,11 +14,12 @@ from gamps.errors import DescriptionError
 from gamps.networks import MLP
 from gamps.policies.boltzmann import Boltzmann
 from gamps.policies.features import Affine, OneHot, RadialBasis
-from gamps.policies.gaussian import LinearGaussian, MLPGaussian
+from gamps.policies.gaussian import Bent, LinearGaussian, MLPGaussian
 from gamps.policies.types import Policy
 
 # Only these are ever built from a file: a name in it chooses among them and runs nothing else.
 KNOWN: dict[str, type] = {
+    "Bent": Bent,
     "Boltzmann": Boltzmann,
     "LinearGaussian": LinearGaussian,
     "MLPGaussian": MLPGaussian,

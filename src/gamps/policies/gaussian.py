@@ -9,13 +9,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from gamps.errors import SettingError
 from gamps.networks import MLP
 from gamps.policies.features import Affine
 from gamps.policies.types import Policy
 from gamps.settings import number
+
+SHORTENED = 0.3  # what is left of a mean's way beyond the actuators
 
 
 class Gaussian(Policy):
@@ -104,6 +106,46 @@ class LinearGaussian(Gaussian):
     def mean(self, observation: Any) -> Float[Array, "A"]:
         """Wᵀ φ(s)."""
         return self.weights.T @ self.features(observation)
+
+
+class Bent(LinearGaussian):
+    """A `LinearGaussian` whose mean is bent where the actuators clip.
+
+    All actions beyond the actuators' range do the same, so no gradient brings a mean back that has
+    gone far beyond. What it goes beyond is therefore shortened.
+
+    Attributes:
+      low: `[A]`, the least action that makes a difference.
+      high: `[A]`, the largest.
+
+    Examples:
+      >>> policy = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+      >>> bent = Bent.of(policy, -1.0, 1.0)
+      >>> [round(float(bent.mean(jnp.array([x]))[0]), 3) for x in (-0.5, 1.0)]
+      [0.5, 1.3]
+    """
+
+    low: Float[Array, "*seeds A"] = eqx.field(kw_only=True)
+    high: Float[Array, "*seeds A"] = eqx.field(kw_only=True)
+
+    @classmethod
+    def of(cls, policy: LinearGaussian, low: ArrayLike, high: ArrayLike) -> Bent:
+        """The same policy, but for means beyond the range."""
+        low, high = (jnp.broadcast_to(x, policy.log_std.shape).astype(float) for x in (low, high))
+        return cls(
+            policy.weights,
+            policy.features,
+            log_std=policy.log_std,
+            learn_std=policy.learn_std,
+            low=low,
+            high=high,
+        )
+
+    def mean(self, observation: Any) -> Float[Array, "A"]:
+        """Wᵀ φ(s), its way beyond the range shortened to a part of it."""
+        straight = super().mean(observation)
+        inside = jnp.clip(straight, *jax.lax.stop_gradient((self.low, self.high)))
+        return inside + SHORTENED * (straight - inside)
 
 
 class MLPGaussian(Gaussian):
