@@ -21,6 +21,7 @@ from gamps.fitting import ClosedForm, Keep
 from gamps.learning import ModelClass, Settings, choose, classes_of, learn, rounds, worth
 from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
 from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.tasks import Task
 
 KEY = jax.random.key(5)
 GOLF = Minigolf()
@@ -115,6 +116,13 @@ def test_a_known_model_is_kept():
     )
     assert outcome.rounds[0].model_class == "truth"
     assert mean_return(outcome.policy) > -5.5
+
+
+def test_of_policies_worth_the_same_the_last_is_handed_out():
+    task = Task(lambda *_: jnp.ones(()), 0.99)
+    classes = {"quadratic": QUADRATIC}
+    outcome = learn(KEY, golf_log(20), task, behaviour(), classes, settings=SMALL)
+    assert outcome.chosen == len(outcome.rounds) - 1 == SMALL.rounds - 1
 
 
 def test_worth_of_the_true_model_is_the_true_return():

@@ -98,7 +98,12 @@ def cells_run() -> tuple[int, int]:
 
 def not_run() -> str:
     """What of the plan is missing altogether, as a sentence."""
-    missing = [NAMES[log] for log in load("peers")["results"] if log not in logs()]
+    missing = []
+    for log, rows in load("peers")["results"].items():
+        absent = [who()[name] for name in ("ours", *RIVALS) if name not in rows]
+        if absent:
+            everyone = len(absent) > len(RIVALS)
+            missing.append(NAMES[log] + ("" if everyone else f" ({', '.join(absent)})"))
     return f"Not run at all: {'; '.join(missing)}." if missing else ""
 
 

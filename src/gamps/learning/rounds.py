@@ -138,6 +138,7 @@ class Learner:
 
         The best one is judged again beside it, by the same model and with the same noise: what two
         models say of two policies cannot be compared. The first to beat is the behaviour policy.
+        Of two that are worth the same, as all are that never fall, the later one has climbed on.
         """
         policy, plain = progress.state.policy, progress.plain
         model, task, log = progress.state.model, self.task, self.trajectories
@@ -152,7 +153,7 @@ class Learner:
             "lower": lower,
         }
         plain = plain | {"rounds": [*plain["rounds"], made]}
-        if np.isfinite(lower) and not to_beat >= lower:
+        if np.isfinite(lower) and not to_beat > lower:
             plain |= {"best": len(plain["rounds"]), "best_lower": lower}
             return progress._replace(best=policy, plain=plain)
         known = {"best_lower": to_beat} if np.isfinite(to_beat) else {}
