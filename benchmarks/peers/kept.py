@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from gamps import report
+from gamps.errors import SettingError
 
 LISTS = {"each": "final", "each_chosen": "chosen", "each_best": "best"}
 
@@ -46,7 +47,8 @@ def together(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     if set(earlier["seeds"]) <= set(now["seeds"]):
         return now
     if common := set(earlier["seeds"]) & set(now["seeds"]):
-        raise ValueError(f"logs {sorted(common)} are in both; leave them out of one")
+        finding = f"logs {sorted(common)} are in both tables, and others in the earlier one only"
+        raise SettingError("earlier", finding, "Run the rest of them, or leave these out of --out")
     order = np.argsort(earlier["seeds"] + now["seeds"])
     made: dict[str, Any] = {key: pooled(earlier[key], now[key]) for key in LISTS.values()}
     for name in ("seeds", *LISTS, "each_last", "each_seconds"):
