@@ -100,8 +100,8 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
         settings = settings._replace(exponents=(float(variant.split("=")[1]),))
     if variant == "truth":
         chosen, settings = {"truth": _true(name)}, settings._replace(exponents=(0.0,))
-        if family != "minigolf":
-            settings = settings._replace(states=STATES)
+        if family != "minigolf":  # members are alike, and each of them simulates every step
+            settings = settings._replace(states=STATES, members=2)
     began, processor = time.perf_counter(), time.process_time()
     key = jax.random.fold_in(jax.random.key(seed), 2)
     outcome = learn(key, log, task, behaviour, chosen, settings=settings)

@@ -1,7 +1,7 @@
 """What is said of gamps beside d3rlpy, on several pages."""
 
 from rendering import beside, peers
-from rendering.peers import ahead_of, best_peer, cell, decision, rivals
+from rendering.peers import RIVALS, ahead_of, best_peer, cell, decision, rivals
 from rendering.tables import error, in_errors, load
 
 from claims import verdicts
@@ -58,17 +58,17 @@ def its_worst_log_of_swimmer_is_better() -> bool:
     return cell(SWIM, "ours")["least"] > max(cell(SWIM, name)["least"] for name in ("td3bc", "iql"))
 
 
-@says("results.md", "gamps is behind TD3+BC and IQL")
+@says("results.md", "gamps is behind TD3+BC, IQL and CQL")
 @says("results.md", "and ends lower than with a tenth of the log")
-@says("peers.md", "TD3+BC and IQL both end higher than gamps")
+@says("peers.md", "TD3+BC, IQL and CQL all end higher than gamps")
 def behind_on_the_longer_log_of_swimmer() -> bool:
     lower = cell(LONG, "ours")["final"]["mean"] < cell(SWIM, "ours")["final"]["mean"]
-    return lower and all(ahead_of(LONG, name)["mean"] < 0 for name in ("td3bc", "iql"))
+    return lower and all(ahead_of(LONG, name)["mean"] < 0 for name in ("td3bc", "iql", "cql"))
 
 
 @says("results.md", "Peers end where they do with 100")
 def peers_gain_nothing_of_a_longer_log() -> bool:
-    ends = [[cell(log, name)["final"] for log in (SWIM, LONG)] for name in ("td3bc", "iql", "bc")]
+    ends = [[cell(log, name)["final"] for log in (SWIM, LONG)] for name in RIVALS]
     return all(
         abs(one["mean"] - two["mean"]) < 2 * (error(one) ** 2 + error(two) ** 2) ** 0.5
         for one, two in ends
@@ -100,10 +100,11 @@ def the_model_does_not_limit_swimmer() -> bool:
     return all(end < ours["each"][ours["seeds"].index(log)] + 1 for log, end in both)
 
 
-@says("results.md", "Not every cell of the plan was run")
-def some_cells_are_missing() -> bool:
+@says("results.md", "gamps and five peers on every log, were run")
+@says("peers.md", "All of them were run")
+def every_cell_was_run() -> bool:
     run, planned = peers.cells_run()
-    return run < planned
+    return run == planned
 
 
 @says("results.md", "the default loses to no fixed alternative by as much as two standard errors")
