@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,7 @@ from gamps.fitting import (
 from gamps.linear import regress
 from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
 from gamps.models.mlp_gaussian import Scale
+from gamps.networks import MLP
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 KEY = jax.random.key(2)
@@ -169,6 +172,17 @@ def test_all_weight_on_one_transition_stays_finite(weight_on):
     fitted, loss = ClosedForm()(KEY, env.linear_model(), log, weights)
     assert jnp.isfinite(loss)
     assert all(jnp.isfinite(x).all() for x in (fitted.mean_weights, fitted.std_weights))
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 2), (10, 64, 64, 16), (1, 1)])
+def test_a_network_starts_as_its_layers_would(sizes):
+    keys = jax.random.split(KEY, len(sizes) - 1)
+    dtype = jnp.result_type(float)
+    alone = tuple(
+        eqx.nn.Linear(inputs, outputs, key=key, dtype=dtype)
+        for key, (inputs, outputs) in zip(keys, pairwise(sizes), strict=True)
+    )
+    assert eqx.tree_equal(MLP(KEY, sizes).layers, alone)
 
 
 def test_network_learns_by_descent():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -28,11 +29,20 @@ class MLP(eqx.Module):
     layers: tuple[eqx.nn.Linear, ...]
 
     def __init__(self, key: Key[Array, ""], sizes: Sequence[int]) -> None:
-        keys = jax.random.split(key, len(sizes) - 1)
         dtype = jnp.result_type(float)
+        pairs = list(pairwise(sizes))
+        keys = jax.random.split(key, len(pairs))
+        bounds = jnp.asarray([1 / math.sqrt(inputs) for inputs in sizes[:-1]], dtype)
+        largest = max(inputs * outputs for inputs, outputs in pairs)
+
+        def uniform(key: Array, bound: Array) -> Array:
+            return jax.random.uniform(key, (largest,), dtype, -bound, bound)
+
+        # Numbers as of `eqx.nn.Linear` itself, but all in one draw: each takes long to compile.
+        draws = jax.vmap(jax.vmap(uniform, (0, None)))(jax.vmap(jax.random.split)(keys), bounds)
         self.layers = tuple(
-            eqx.nn.Linear(inputs, outputs, key=k, dtype=dtype)
-            for k, (inputs, outputs) in zip(keys, pairwise(sizes), strict=True)
+            _linear(weight[: inputs * outputs].reshape(outputs, inputs), bias[:outputs])
+            for (weight, bias), (inputs, outputs) in zip(draws, pairs, strict=True)
         )
 
     def __call__(self, x: Float[Array, "inputs"]) -> Float[Array, "outputs"]:
@@ -40,3 +50,10 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)
+
+
+def _linear(weight: Array, bias: Array) -> eqx.nn.Linear:
+    outputs, inputs = weight.shape
+    shaped = eqx.filter_eval_shape(eqx.nn.Linear, inputs, outputs, key=jax.random.key(0))
+    layer: eqx.nn.Linear = eqx.tree_at(lambda x: (x.weight, x.bias), shaped, (weight, bias))
+    return layer
