@@ -339,8 +339,24 @@ def test_minibatches_of_a_pass_are_limited():
     assert moved(fitted(batches=10**6)) == moved(fitted())
 
 
+def test_minibatches_of_any_length_are_one_program():
+    """A trial of a few passes must not cost a compilation of its own."""
+    log = linear_log()
+    start = MLPGaussian.create(KEY, log)
+    traced = []
+
+    @eqx.filter_jit
+    def fitted(fit):
+        traced.append(fit)
+        return fit(KEY, start, log, log.mask.astype(float))[1]
+
+    losses = [fitted(Minibatches(epochs=n, size=100, patience=n, decay=True)) for n in (1, 7)]
+    assert len(traced) == 1
+    assert losses[1] < losses[0]
+
+
 def test_minibatches_need_sizes():
-    for name in ("size", "batches"):
+    for name in ("epochs", "size", "batches", "patience"):
         with pytest.raises(SettingError, match=name):
             Minibatches(**{name: 0})
 

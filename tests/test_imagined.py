@@ -15,6 +15,7 @@ from gamps.errors import SettingError
 from gamps.experiments.setup import log_of
 from gamps.importance import Ratios
 from gamps.models import Ensemble, LinearGaussian, Model, Tabular
+from gamps.noise import normal
 from gamps.policies import Boltzmann, OneHot, Policy
 from gamps.policies import LinearGaussian as LinearPolicy
 from gamps.tasks import Task
@@ -34,6 +35,21 @@ def on_policy(log):
 def evaluate(estimator, policy, model, task, log, key=KEY):
     values = eqx.filter_jit(lambda k: estimator(k, policy, model, task, log, on_policy(log)))(key)
     return np.asarray(values.weighted_q_values), np.asarray(values.state_values)
+
+
+@pytest.mark.parametrize("shape", [(3,), (50, 8, 20, 3)])
+def test_noise_is_that_of_jax(shape):
+    """Folded afterwards, for the compiler's sake: no number may change by it, nor under vmap."""
+    keys = jax.random.split(KEY, 3)
+
+    @jax.jit
+    def both(keys):
+        return [
+            jax.vmap(lambda key, one=one: one(key, shape, jnp.float32))(keys)
+            for one in (normal, jax.random.normal)
+        ]
+
+    np.testing.assert_array_equal(*both(keys))
 
 
 # A linear system with quadratic reward, in two dimensions and one action.

@@ -17,8 +17,17 @@ from gamps.experiments.awareness import gridworld
 from gamps.experiments.awareness.minigolf import cosines, policy_at, target
 from gamps.experiments.golf_setup import logs_of
 from gamps.experiments.treatments import seed_keys
-from gamps.fitting import ClosedForm, Keep
-from gamps.learning import ModelClass, Settings, choose, classes_of, learn, rounds, worth
+from gamps.fitting import ClosedForm, EachMember, Keep
+from gamps.learning import (
+    ModelClass,
+    Settings,
+    choose,
+    classes,
+    classes_of,
+    learn,
+    rounds,
+    worth,
+)
 from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
 from gamps.policies import LinearGaussian as LinearPolicy
 from gamps.tasks import Task
@@ -44,6 +53,19 @@ def closed(features, size):
         lambda *_: LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=True),
         ClosedForm(),
     )
+
+
+def test_members_one_by_one_are_those_of_the_part():
+    """`EachMember` fits them inside a search; here they share a program with the trials."""
+    log, kind = golf_log(), classes_of(GOLF.model_features, rectified=True)["quadratic"]
+    weights = log.mask.astype(float)
+    ours = classes.ensemble(KEY, log, weights, kind, 3)
+    _, key_fit = jax.random.split(KEY)
+    part = EachMember(kind.fit)(key_fit, classes.unfitted(KEY, log, kind, 3), log, weights)[0]
+    assert ours.size == 3
+    np.testing.assert_allclose(ours.members.mean_weights, part.members.mean_weights, rtol=1e-6)
+    assert (np.asarray(ours.members.mean_weights).std(axis=0) > 0).all()
+    np.testing.assert_allclose(ours.support.typical, part.support.typical, rtol=1e-6)
 
 
 LINEAR = closed(GOLF.model_features, 2)

@@ -6,9 +6,22 @@ standard normal numbers is as likely as they are: that is the antithetic draw, f
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
+
+
+def normal(key: Key[Array, ""], shape: Sequence[int], dtype: Any) -> Float[Array, "..."]:
+    """The numbers of `jax.random.normal`, bit for bit, drawn in a row and folded afterwards.
+
+    Of an array with several axes, the last ones short, every number's place is computed from all
+    axes: seconds of compilation, and half as fast.
+    """
+    return jax.random.normal(key, (math.prod(shape),), dtype).reshape(*shape)
 
 
 def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Array, ""]:

@@ -23,3 +23,13 @@ def number(default: float | None = None) -> Any:
     if default is None:
         return eqx.field(converter=as_number)
     return eqx.field(default=default, converter=as_number)
+
+
+def as_count(value: Any) -> Array:
+    """An array of the default integer type."""
+    return jnp.asarray(value, dtype=jnp.result_type(int))
+
+
+def count(default: int) -> Any:
+    """A field of a module for how often something is done, at most, by one program for all."""
+    return eqx.field(default=default, converter=as_count)

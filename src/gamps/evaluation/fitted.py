@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.errors import SettingError
 from gamps.models import RandomFourier
+from gamps.noise import normal
 from gamps.policies import Boltzmann, Policy
 from gamps.trajectories import Trajectories, flat
 from gamps.values.fitted import moments, sweep
@@ -149,7 +150,7 @@ def _rows(log: Trajectories) -> _Rows:
 def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
     """The mean of φ(s, a) over actions of the policy, at every state."""
     shape = (len(states), SAMPLES, policy.noise_size)
-    noise = jax.random.normal(key, shape, jnp.result_type(float))
+    noise = normal(key, shape, jnp.result_type(float))
 
     def one(state: Any, noise: Array) -> Array:
         return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
@@ -198,7 +199,7 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
         number, block = given
         left = fitted.weights[horizon - 1 - block.steps]
         shape = (BLOCK, SAMPLES, policy.noise_size)
-        noise = jax.random.normal(jax.random.fold_in(key, number), shape, left.dtype)
+        noise = normal(jax.random.fold_in(key, number), shape, left.dtype)
         values = jax.vmap(q)(left, block.states, block.actions)
         return values, jax.vmap(v)(left, block.states, noise)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from gamps.errors import SettingError
 from gamps.fitting.closed_form import negative_log_likelihood
 from gamps.models import Model
-from gamps.settings import number
+from gamps.settings import count, number
 from gamps.trajectories import Trajectories, flat
 
 
@@ -84,7 +85,8 @@ class Minibatches(eqx.Module):
 
     Attributes:
       epochs: at most so many passes; a pass is as many minibatches as the log would fill, drawn
-        with replacement, because shuffling a log takes longer than learning from it.
+        with replacement, because shuffling a log takes longer than learning from it. Traced: a
+        shorter fit is the same program.
       size: transitions in a minibatch.
       batches: at most so many minibatches a pass; None is all that the log would fill. With a
         number the cost of a fit stops growing with the log.
@@ -94,17 +96,18 @@ class Minibatches(eqx.Module):
       start: the model that every fit starts from; None continues from the last one.
     """
 
-    epochs: int = eqx.field(default=300, static=True)
+    epochs: Int[Array, "*seeds"] | int = count(300)
     size: int = eqx.field(default=500, static=True)
     batches: int | None = eqx.field(default=None, static=True)
     learning_rate: Float[Array, "*seeds"] | float = number(1e-3)
-    patience: int = eqx.field(default=5, static=True)
+    patience: Int[Array, "*seeds"] | int = count(5)
     decay: bool = eqx.field(default=False, static=True)
     start: Model | None = None
 
     def __check_init__(self) -> None:
         for name in ("epochs", "size", "batches", "patience"):
-            if (found := getattr(self, name)) is not None and found < 1:
+            found = getattr(self, name)
+            if not isinstance(found, (jax.core.Tracer, NoneType)) and int(found) < 1:
                 raise SettingError(name, f"{found}", "Choose at least one")
 
     def __call__(

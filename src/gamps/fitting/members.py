@@ -14,11 +14,21 @@ from gamps.models import Ensemble, Model
 from gamps.trajectories import Trajectories
 
 
-class EachMember(eqx.Module):
-    """Fits every member of an ensemble by itself, each on weights of its own.
+def bootstrapped(
+    key: Key[Array, ""], weights: Float[Array, "N T"]
+) -> tuple[Key[Array, ""], Float[Array, "N T"]]:
+    """A key for the fit of a member, and the weights that are its own.
 
     Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
     which members differ as the log leaves them free to.
+    """
+    key_fit, key_weights = jax.random.split(key)
+    luck = jax.random.exponential(key_weights, (len(weights), 1), weights.dtype)
+    return key_fit, luck * weights
+
+
+class EachMember(eqx.Module):
+    """Fits every member of an ensemble by itself, each on its own bootstrap of the weights.
 
     Attributes:
       fit: how one member is fitted.
@@ -36,10 +46,8 @@ class EachMember(eqx.Module):
         """The loss is that of the mixture, under the weights as given."""
 
         def each(key: Array, member: Model) -> Model:
-            key_fit, key_weights = jax.random.split(key)
-            size = (trajectories.n_trajectories, 1)
-            luck = jax.random.exponential(key_weights, size, weights.dtype)
-            fitted: Model = self.fit(key_fit, member, trajectories, luck * weights)[0]
+            key_fit, own = bootstrapped(key, weights)
+            fitted: Model = self.fit(key_fit, member, trajectories, own)[0]
             return fitted
 
         # One after the other: each stops when it is done, and small products gain nothing together.

@@ -13,6 +13,7 @@ from gamps.errors import SettingError
 from gamps.gradients.logged import Pairs
 from gamps.importance import Ratios
 from gamps.models import Model
+from gamps.noise import normal
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
@@ -60,9 +61,7 @@ class AllActions(eqx.Module):
         states = flat(trajectories.states)[rows]
         if self.roll:
             states = _rolled(key_roll, policy, model, task, states, self.roll)
-        half = jax.random.normal(
-            key_action, (self.states, self.actions // 2, policy.noise_size), dtype
-        )
+        half = normal(key_action, (self.states, self.actions // 2, policy.noise_size), dtype)
         noise = jnp.concatenate([half, -half], axis=1)
         actions = jax.vmap(jax.vmap(policy.act, (None, 0)))(states, noise)
         shape = (self.states, self.actions)
@@ -89,24 +88,24 @@ def _rolled(
     """
     key_count, key_noise = jax.random.split(key)
     counts = jax.random.randint(key_count, (len(states),), 0, steps + 1)
+    states = states.astype(jnp.result_type(states, float))
+    first = policy.noise_size
+    noise = normal(key_noise, (steps, len(states), first + model.noise_size), states.dtype)
 
-    def one(state: Any, key: Array) -> tuple[Any, Array]:
-        key_action, key_step = jax.random.split(key)
-        action = policy.sample(key_action, state)
-        following = model.sample(key_step, state, action).astype(state.dtype)
+    def one(state: Any, noise: Array) -> tuple[Any, Array]:
+        action = policy.act(state, noise[:first])
+        following = model.step(state, action, noise[first:]).astype(state.dtype)
         return following, task.terminal(state, action, following)
 
     def where(which: Array, these: Any, those: Any) -> Any:
         return jnp.where(which.reshape(-1, *(1,) * (those.ndim - 1)), these, those)
 
-    def step(carry: Any, i: Array) -> tuple[Any, None]:
-        states, alive = carry
-        keys = jax.random.split(jax.random.fold_in(key_noise, i), len(counts))
-        following, ends = jax.vmap(one)(states, keys)
+    def step(carry: Any, now: tuple[Array, Array]) -> tuple[Any, None]:
+        (states, alive), (i, noise) = carry, now
+        following, ends = jax.vmap(one)(states, noise)
         moves = alive & (i < counts)
         return (where(moves, following, states), alive & ~(moves & ends)), None
 
-    states = states.astype(jnp.result_type(states, float))
     start = (states, jnp.ones(len(counts), bool))
-    (moved, alive), _ = jax.lax.scan(step, start, jnp.arange(steps))
+    (moved, alive), _ = jax.lax.scan(step, start, (jnp.arange(steps), noise))
     return where(alive, moved, states)

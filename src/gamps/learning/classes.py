@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from gamps.fitting import ClosedForm, EachMember, Minibatches
+from gamps.fitting import ClosedForm, Minibatches
+from gamps.fitting.members import bootstrapped
 from gamps.models import (
     Ensemble,
     LinearGaussian,
@@ -84,6 +85,7 @@ def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian
 # One program each: of an initialisation's dozens of small ones, most of the time is compilation.
 made = eqx.filter_jit(lambda make, key, log: make(key, log))
 fitted = eqx.filter_jit(lambda fit, key, model, log, weights: fit(key, model, log, weights)[0])
+_bootstrapped = eqx.filter_jit(bootstrapped)
 
 
 def ensemble(
@@ -93,19 +95,28 @@ def ensemble(
     kind: ModelClass,
     members: int,
 ) -> Ensemble:
-    """Members of one kind, each fitted to its own bootstrap of the weighted log."""
-    key_make, key_fit = jax.random.split(key)
-    model = unfitted(key_make, log, kind, members)
-    whole: Ensemble = fitted(EachMember(kind.fit), key_fit, model, log, weights)
-    return whole
+    """Members of one kind, each fitted to its own bootstrap of the weighted log.
+
+    One after the other, each by the program that trials of its kind were fitted by.
+    """
+
+    def member(key_make: Array, key: Array) -> Model:
+        key_fit, own = _bootstrapped(key, weights)
+        model: Model = fitted(kind.fit, key_fit, made(kind.make, key_make, log), log, own)
+        return model
+
+    keys = [jax.random.split(key, members) for key in jax.random.split(key)]
+    return _together([member(*both) for both in zip(*keys, strict=True)], log)
 
 
 def unfitted(key: Key[Array, ""], log: Trajectories, kind: ModelClass, members: int) -> Ensemble:
-    """The same ensemble before its fit."""
-    return _unfitted(kind.make, key, log, members)
+    """An ensemble of the same structure before any fit."""
+    return _together([made(kind.make, key, log)] * members, log)
 
 
 @eqx.filter_jit
-def _unfitted(make: Any, key: Array, log: Trajectories, members: int) -> Ensemble:
-    models = eqx.filter_vmap(lambda k: make(k, log))(jax.random.split(key, members))
-    return Ensemble(models, members, Support.of(log))
+def _together(models: Sequence[Model], log: Trajectories) -> Ensemble:
+    arrays = [eqx.filter(model, eqx.is_array) for model in models]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+    members = eqx.combine(stacked, models[0])
+    return Ensemble(members, len(models), Support.of(log)).calibrated(log)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps.learning.classes import Classes, ModelClass, fitted, made
 from gamps.models import Model
+from gamps.settings import as_number
 from gamps.trajectories import Trajectories
 from gamps.weights import tempered
 
@@ -39,7 +40,7 @@ def choose(
 
     Args:
       key: for fits that draw minibatches.
-      omega: ω of the current policy.
+      omega: ω of the current policy, zero where padded.
       trajectories: the log.
       order: of its trajectories, in which they are cut into parts.
       classes: kinds of models.
@@ -57,7 +58,7 @@ def choose(
         return pairs[0], {}
     # A small log is held out part by part, until all of it was; of a large one a part is enough.
     parts = np.array_split(order, folds)
-    if int(jnp.sum(trajectories.mask)) > LARGE:
+    if len(real) > LARGE:
         parts = parts[:1]
     held_out = np.concatenate(parts)
     likelihoods = {
@@ -66,8 +67,7 @@ def choose(
         )
         for name, beta in pairs
     }
-    every = tempered(omega[held_out], trajectories.mask[held_out], 1.0)
-    weights = np.asarray(every, float)
+    weights = np.asarray(omega, float)[held_out]
 
     def gain(pair: tuple[str, float], over: np.ndarray) -> tuple[float, float]:
         """Weighted mean of the difference, and its standard error over trajectories."""
@@ -94,15 +94,21 @@ def _unseen(
 ) -> np.ndarray:
     """Log-densities of some trajectories under a model fitted to the others."""
     # The others by a weight of zero: all parts have one shape, and one program.
-    others = trajectories.mask & ~np.isin(np.arange(trajectories.n_trajectories), part)[:, None]
-    weights = tempered(omega, others, beta)
+    rows = jnp.asarray(part)
+    weights = _others(omega, trajectories.mask, rows, as_number(beta))
     fit = kind.fit if kind.trial is None else kind.trial
     model = fitted(fit, key, made(kind.make, key, trajectories), trajectories, weights)
-    return np.asarray(_each_log_prob(model, jax.tree.map(lambda x: x[part], trajectories)))
+    return np.asarray(_each_log_prob(model, trajectories, rows))
 
 
 @eqx.filter_jit
-def _each_log_prob(model: Model, log: Trajectories) -> Float[Array, "N T"]:
+def _others(omega: Array, mask: Array, rows: Array, beta: Array) -> Float[Array, "N T"]:
+    return tempered(omega, mask.at[rows].set(False), beta)
+
+
+@eqx.filter_jit
+def _each_log_prob(model: Model, trajectories: Trajectories, rows: Array) -> Float[Array, "n T"]:
+    log = jax.tree.map(lambda x: x[rows], trajectories)
     each = jax.vmap(jax.vmap(model.log_prob))(log.states, log.actions, log.next_states)
     # A point mass that a model rules out, and padding, must not turn a sum into no number.
     each = jnp.where(jnp.isnan(each), -1e3, jnp.maximum(each, -1e3))

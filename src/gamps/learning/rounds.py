@@ -26,6 +26,7 @@ from gamps.learning.types import Outcome, Progress, Round, Settings
 from gamps.learning.worth import worth
 from gamps.policies import Annealed, Gaussian, Policy, natural_units
 from gamps.search import Search
+from gamps.settings import as_number
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 from gamps.values import Imagined, OthersOfState
@@ -127,10 +128,9 @@ class Learner:
         # An ensemble of likelihood alone does not depend on the policy, and is kept.
         if list(picked) == plain.get("choice") and picked[1] == 0:
             return progress._replace(plain=plain)
-        weights = tempered(omega, log.mask, picked[1])
+        weights, ess = _weights(omega, log.mask, as_number(picked[1]))
         model = ensemble(key_fit, log, weights, self.classes[picked[0]], s.members)
-        ess = float(importance.effective_sample_size(jnp.log(weights).ravel()))
-        plain |= {"choice": list(picked), "weights_ess": ess}
+        plain |= {"choice": list(picked), "weights_ess": float(ess)}
         return progress._replace(state=progress.state._replace(model=model), plain=plain)
 
     def _judged(self, key: Array, progress: Progress) -> Progress:
@@ -199,7 +199,7 @@ def learn(
 def _climb(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:
     """The search of all rounds, in a model that is handed to it."""
     std = jnp.exp(behaviour.log_std)
-    units = natural_units(behaviour, trajectories)
+    units = _units(behaviour, trajectories)
     # The deviation is annealed, whatever its gradient says.
     units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
     rewards = np.asarray(trajectories.rewards)[np.asarray(trajectories.mask)]
@@ -231,6 +231,17 @@ def _falling_adam(total: int) -> optax.GradientTransformation:
     """Kept: a new optimiser object would be a new program to compile."""
     falling = optax.exponential_decay(1.0, total, FALL)
     return optax.chain(optax.scale_by_adam(), optax.scale_by_schedule(falling))
+
+
+# In one program each: operation by operation, compilation would take seconds.
+_units = eqx.filter_jit(natural_units)
+
+
+@eqx.filter_jit
+def _weights(omega: Array, mask: Array, exponent: Array) -> tuple[Float[Array, "N T"], Array]:
+    """Of the fit, and how many transitions they leave it effectively."""
+    weights = tempered(omega, mask, exponent)
+    return weights, importance.effective_sample_size(jnp.log(weights).ravel())
 
 
 @eqx.filter_jit

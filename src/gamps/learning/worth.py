@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gamps.models import Ensemble
@@ -25,15 +26,16 @@ def worth(
     """
     silent = jnp.full_like(policy.log_std, -jnp.inf)  # type: ignore[attr-defined]
     policy = eqx.tree_at(lambda p: p.log_std, policy, silent)
-    each = _by_member(key, policy, model, task, starts.states[:, 0], starts.n_steps)
-    mean, std = float(jnp.mean(each)), float(jnp.std(each, ddof=1))
+    each = np.asarray(_by_member(key, policy, model, task, starts), float)
+    mean, std = float(each.mean()), float(each.std(ddof=1))
     return mean, mean - std
 
 
 @eqx.filter_jit
 def _by_member(
-    key: Array, policy: Policy, model: Ensemble, task: Task, firsts: Array, horizon: int
+    key: Array, policy: Policy, model: Ensemble, task: Task, log: Trajectories
 ) -> Float[Array, "K"]:
+    firsts, horizon = log.states[:, 0], log.n_steps
     rollouts = max(200 // len(firsts), 1)
     states = jnp.moveaxis(jnp.repeat(firsts, rollouts, axis=0), 0, -1)
 

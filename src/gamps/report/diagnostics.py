@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gamps import importance
+from gamps.noise import normal
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
@@ -84,7 +85,7 @@ def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictio
 
 @eqx.filter_jit
 def _drawn(key: Array, model: Any, states: Any, actions: Any) -> Array:
-    noise = jax.random.normal(key, (len(states), SAMPLES, model.noise_size), states.dtype)
+    noise = normal(key, (len(states), SAMPLES, model.noise_size), states.dtype)
     one = jax.vmap(model.step, in_axes=(None, None, 0))
     return jax.vmap(one)(states, actions, noise)
 
@@ -105,7 +106,7 @@ def open_loop(
 @eqx.filter_jit
 def _open_loop(key: Array, model: Any, task: Task, log: Trajectories) -> tuple[Array, Array]:
     size = (LANES, *log.mask.shape, model.noise_size)
-    noise = jax.random.normal(key, size, log.states.dtype)
+    noise = normal(key, size, log.states.dtype)
 
     def episode(start: Array, actions: Array, noise: Array) -> tuple[Array, Array]:
         def step(carry: tuple[Array, Array], given: tuple[Array, Array]) -> Any:

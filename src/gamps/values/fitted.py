@@ -14,6 +14,7 @@ from gamps.errors import SettingError
 from gamps.importance import Ratios
 from gamps.linear import regress
 from gamps.models import Model
+from gamps.noise import normal
 from gamps.policies import Policy
 from gamps.settings import number
 from gamps.tasks import Task
@@ -130,9 +131,7 @@ class FittedQ(eqx.Module):
             return jax.tree.map(lambda x: jnp.mean(x, axis=0), each)
 
         size = (len(mask), self.samples, model.noise_size + policy.noise_size)
-        rewards, following = jax.vmap(expected)(
-            states, actions, jax.random.normal(key, size, dtype)
-        )
+        rewards, following = jax.vmap(expected)(states, actions, normal(key, size, dtype))
         features = jax.vmap(self.features)(states, actions)
         sums = moments(features, rewards, following, mask)
         weights = sweep(*sums, task.discount, sweeps=self.sweeps, ridge=self.ridge)
@@ -151,9 +150,8 @@ class FittedQ(eqx.Module):
         key_fit, key_actions = jax.random.split(key)
         q = self.fit(key_fit, policy, model, task, trajectories)
         states, actions, mask = _flat(trajectories)
-        noise = jax.random.normal(
-            key_actions, (self.samples, policy.noise_size), ratios.discounted_rho.dtype
-        )
+        size = (self.samples, policy.noise_size)
+        noise = normal(key_actions, size, ratios.discounted_rho.dtype)
 
         def v(state: Any) -> Array:
             return jnp.mean(jax.vmap(lambda z: q(state, policy.act(state, z)))(noise))

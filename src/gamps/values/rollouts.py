@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from gamps.models import Ensemble, Model
+from gamps.noise import normal
 from gamps.policies import Policy
 from gamps.sharding import shard_by_shard
 from gamps.tasks import Task
@@ -68,17 +69,17 @@ def draw(
     """
     drawn = rollouts // 2 if antithetic else rollouts
 
-    def normal(key: Array, *shape: int) -> Array:
-        noise = jax.random.normal(key, (*shape, starts, drawn), dtype)
+    def columns_of(key: Array, *shape: int) -> Array:
+        noise = normal(key, (*shape, starts, drawn), dtype)
         if antithetic:
             noise = jnp.concatenate([noise, -noise], axis=-1)
         return noise.reshape(*shape, starts * rollouts)
 
     key_first, key_model, key_policy = jax.random.split(key, 3)
     return Noise(
-        normal(key_first, policy.noise_size),
-        normal(key_model, horizon, model.noise_size),
-        normal(key_policy, horizon, policy.noise_size),
+        columns_of(key_first, policy.noise_size),
+        columns_of(key_model, horizon, model.noise_size),
+        columns_of(key_policy, horizon, policy.noise_size),
     )
 
 
