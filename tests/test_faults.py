@@ -112,7 +112,7 @@ FAULTS = {
         "values/rollouts.py", "-(-jnp.sum(mask) // starts)", "jnp.sum(mask) // starts", BLOCKS,
     ),
     "rollouts of one start share their noise": (
-        "values/rollouts.py", "noise = jax.random.normal(key, (*shape, starts, drawn), dtype)",
+        "values/rollouts.py", "noise = normal(key, (*shape, starts, drawn), dtype)",
         "noise = jnp.zeros((*shape, starts, drawn), dtype) "
         "+ jax.random.normal(key, (*shape, starts, 1), dtype)", LINEAR,
     ),
