@@ -120,21 +120,20 @@ def network_and_likelihood_are_chosen_on_swimmer() -> bool:
     return all(peers.fixed(SWIM, variant)["each"] == ours for variant in ("β = 0", "network"))
 
 
-@says("results.md", "the default and the network alone stay up on all logs")
-@says("results.md", "no loss, and no gain of two standard errors")
+@says("results.md", "the network alone stays up on all logs")
+@says("results.md", "the evidence prefers the quadratic class there")
 def decisions_on_the_pendulum() -> bool:
-    up = all(set(cell(POLE, name)["each"]) == {1000.0} for name in ("ours", "network"))
-    gains = [decision(POLE, variant) for variant in ("β = 0", "β = 1", "quadratic")]
-    return up and all(gain["mean"] >= 0 and in_errors(gain) < 2 for gain in gains)
+    alike = zip(cell(POLE, "ours")["each"], cell(POLE, "network")["each"], strict=True)
+    return set(cell(POLE, "network")["each"]) == {1000.0} and any(a != b for a, b in alike)
 
 
-@says("results.md", "So the model class is worth choosing, if only against the quadratic one.")
-@says("results.md", "against β = 0 the default gains on a single log of the pendulum")
+@says("results.md", "the model class is worth choosing against the quadratic one on Swimmer")
+@says("results.md", "nothing here shows that choosing is better than the network alone")
+@says("results.md", "nor that β is worth choosing against β = 0")
 def what_is_worth_choosing() -> bool:
+    logs = (GOLF, SWIM, POLE)
     sure = in_errors(decision(SWIM, "quadratic")) > 2
-    both = zip(cell(POLE, "ours")["each"], cell(POLE, "β = 0")["each"], strict=True)
-    single = sum(ours > fixed for ours, fixed in both) == 1
-    return sure and single and all(decision(log, "β = 0")["mean"] <= 0 for log in (GOLF, SWIM))
+    return sure and all(decision(log, v)["mean"] <= 0 for log in logs for v in ("network", "β = 0"))
 
 
 @says("README.md", "is first on minigolf and on the pendulum, and **not** on Swimmer")
