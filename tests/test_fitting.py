@@ -353,6 +353,7 @@ def test_minibatches_of_any_length_are_one_program():
     losses = [fitted(Minibatches(epochs=n, size=100, patience=n, decay=True)) for n in (1, 7)]
     assert len(traced) == 1
     assert losses[1] < losses[0]
+    assert Minibatches(epochs=jnp.array([1, 7])).epochs.shape == (2,)
 
 
 def test_minibatches_need_sizes():

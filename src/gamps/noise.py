@@ -19,7 +19,7 @@ def normal(key: Key[Array, ""], shape: Sequence[int], dtype: Any) -> Float[Array
     """The numbers of `jax.random.normal`, bit for bit, drawn in a row and folded afterwards.
 
     Of an array with several axes, the last ones short, every number's place is computed from all
-    axes: seconds of compilation, and half as fast.
+    axes: seconds of compilation, and slower draws.
     """
     return jax.random.normal(key, (math.prod(shape),), dtype).reshape(*shape)
 

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
@@ -107,7 +108,7 @@ class Minibatches(eqx.Module):
     def __check_init__(self) -> None:
         for name in ("epochs", "size", "batches", "patience"):
             found = getattr(self, name)
-            if not isinstance(found, (jax.core.Tracer, NoneType)) and int(found) < 1:
+            if not isinstance(found, (jax.core.Tracer, NoneType)) and np.min(found) < 1:
                 raise SettingError(name, f"{found}", "Choose at least one")
 
     def __call__(
