@@ -69,7 +69,7 @@ def main(kills: int = 100, iterations: int = 300, seed: int = 0, recipe: str = "
                     break
                 if process.returncode != -signal.SIGKILL:
                     sys.exit(f"resume failed after kill {done}: {process.returncode}")
-                inside += bool(list((out / "checkpoints").glob(".writing-*")))
+                inside += bool(list((out / "checkpoints").glob(".*.writing-*")))
                 found, refused = checkpoints.latest(out / "checkpoints")
                 number = 0 if found is None else found.number
                 if refused:

@@ -5,8 +5,8 @@
 
 LAYERS = [
     ("ground: the log, the task, and small tools", [
-        "trajectories", "tasks", "tabular", "errors", "sampling", "sharding", "sealed", "settings",
-        "noise", "linear", "networks", "compilation", "processes", "_version",
+        "trajectories", "tasks", "tabular", "errors", "sampling", "sharding", "settings", "noise",
+        "linear", "networks", "compilation", "processes", "_utils", "_version",
     ]),
     ("what acts and what moves", ["policies", "models", "envs"]),
     ("the ratios of policy to behaviour", ["importance"]),

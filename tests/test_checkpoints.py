@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gamps import checkpoints, sealed
+from gamps import checkpoints
+from gamps._utils import atomic_io
 from gamps.errors import CheckpointError, OutputError
 
 ARRAYS = {"w": np.arange(3, dtype=np.float32), "n": np.asarray(7), "b": np.zeros((0, 2))}
@@ -33,7 +34,7 @@ def test_what_was_written_comes_back(tmp_path):
 
 
 def test_the_last_few_are_kept_and_a_broken_write_is_cleared(tmp_path):
-    (tmp_path / ".writing-old").mkdir()
+    (tmp_path / ".00000000.writing-old").mkdir()
     for number in range(6):
         checkpoints.save(tmp_path, number, ARRAYS, PLAIN, keep=2)
     assert names(tmp_path) == ["00000004", "00000005"]
@@ -111,7 +112,7 @@ def test_a_sealed_one_that_cannot_be_read_is_refused(tmp_path):
     kept(tmp_path, 1)
     for content in (b"[" * 100_000, b"\0" * 50):
         files = {"arrays.safetensors": content, "plain.json": content}
-        sealed.write(tmp_path / "00000002", "gamps checkpoint 2", files)
+        atomic_io.write_folder(tmp_path / "00000002", "gamps checkpoint 2", files)
         found, (error,) = checkpoints.latest(tmp_path)
         assert found is not None
         assert found.number == 1
@@ -152,7 +153,7 @@ FULL = Path("/dev/full")
 @pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
 def test_a_device_that_is_really_full(tmp_path):
     with pytest.raises(OSError, match="No space left"):
-        sealed.write_synced(FULL, b"x" * 10)
+        atomic_io.write_synced(FULL, b"x" * 10)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

@@ -14,7 +14,8 @@ import pytest
 import safetensors.numpy
 
 import gamps
-from gamps import checkpoints, datasets, exporting, sealed
+from gamps import checkpoints, datasets, exporting
+from gamps._utils import atomic_io
 from gamps.deployed import HEADER, PROGRAMS, TITLE, load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
@@ -125,7 +126,7 @@ def test_resealed_programs_are_refused_too(tmp_path):
     sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
     for name, content in bombs(mark).items():
         for file in sound:
-            sealed.write(tmp_path / "bad", TITLE, sound | {file: content})
+            atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {file: content})
             with pytest.raises(GampsError):
                 load_policy(tmp_path / "bad")
             assert not mark.exists(), name
@@ -141,7 +142,7 @@ def test_a_program_that_calls_out_is_refused(tmp_path):
     content = bytes(jax.export.export(jax.jit(calls))(seen).serialize())
     policy = exporting.export(tanks.policy(), LOG, tmp_path / "policy")
     sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
-    sealed.write(tmp_path / "bad", TITLE, sound | {"mean.stablehlo": content})
+    atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {"mean.stablehlo": content})
     with pytest.raises(GampsError, match="calls out"):
         load_policy(tmp_path / "bad")
 

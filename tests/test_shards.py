@@ -360,7 +360,7 @@ def test_killed_in_the_middle(tmp_path, before):
     here = str(Path(__file__).parent)
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(target), here])
     deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob(".s-writing-*/shard-*"))) < 3:
+    while len(list(tmp_path.glob(".s.writing-*/shard-*"))) < 3:
         assert child.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -374,11 +374,11 @@ def test_killed_in_the_middle(tmp_path, before):
     else:
         with pytest.raises(DatasetError, match=r"manifest\.json"):
             open_shards(target)
-    (left,) = tmp_path.glob(".s-writing-*")
+    (left,) = tmp_path.glob(".s.writing-*")
     with pytest.raises(DatasetError, match=r"manifest\.json"):
         open_shards(left)
     assert write_shards(episodes(), target, overwrite=before).n_trajectories == 60
-    assert list(tmp_path.glob(".s-*")) == []
+    assert list(tmp_path.glob(".s.*")) == []
 
 
 # Iteration.

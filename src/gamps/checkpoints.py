@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps.errors import CheckpointError, OutputError
 
 ARRAYS, PLAIN = "arrays.safetensors", "plain.json"
@@ -62,13 +62,14 @@ def save(
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        sealed.write(target, _title(number), contents)
+        atomic_io.write_folder(target, _title(number), contents)
     except OSError as error:
         finding = error.strerror or str(error)
         raise OutputError(f"{target}: {finding}. Earlier checkpoints are intact") from error
     # Higher numbers are of checkpoints that were refused; they go as theirs are written again.
+    atomic_io.clear_leftovers(folder)
     earlier = [path for path in numbered(folder) if int(path.name) <= number]
-    for old in (*earlier[:-keep], *folder.glob(".writing-*"), *folder.glob(".old-*")):
+    for old in earlier[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -80,7 +81,7 @@ def load(path: Path) -> Checkpoint:
       CheckpointError: naming the file and what is wrong with it.
     """
     number = int(path.name) if NAME.fullmatch(path.name) else -1
-    contents = sealed.read(path, _title(number), (ARRAYS, PLAIN))
+    contents = atomic_io.read_folder(path, _title(number), (ARRAYS, PLAIN))
     try:
         arrays, plain = safetensors.numpy.load(contents[ARRAYS]), json.loads(contents[PLAIN])
     except Exception as error:  # sealed by someone else: each reader fails in its own way
@@ -105,6 +106,7 @@ def numbered(folder: Path) -> list[Path]:
     """All finished checkpoints, oldest first."""
     if not folder.is_dir():
         return []
+    atomic_io.recover_folders(folder)
     return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps.errors import CheckpointError
 
 HEADER, PROGRAMS = "policy.json", ("act.stablehlo", "mean.stablehlo")
@@ -52,7 +52,7 @@ def load_policy(path: str | Path) -> DeployedPolicy:
       CheckpointError: naming the file and what is wrong with it.
     """
     folder = Path(path)
-    contents = sealed.read(folder, TITLE, (HEADER, *PROGRAMS))
+    contents = atomic_io.read_folder(folder, TITLE, (HEADER, *PROGRAMS))
     mend = "Export the policy again"
     try:
         header = json.loads(contents[HEADER])

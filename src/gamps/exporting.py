@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps._version import __version__
 from gamps.deployed import HEADER, PROGRAMS, TITLE
 from gamps.errors import DescriptionError, MissingExtraError, OutputError
@@ -71,9 +71,10 @@ def export(
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         graph = _onnx(mean, seen) if onnx else b""
-        sealed.write(out, TITLE, {name: contents[name] for name in (HEADER, *PROGRAMS)})
+        files = {name: contents[name] for name in (HEADER, *PROGRAMS)}
+        atomic_io.write_folder(out, TITLE, files)
         if onnx:
-            sealed.write_file(beside, graph)
+            atomic_io.write_file(beside, graph)
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
     return out

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from gamps import report as reports
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
@@ -63,8 +63,8 @@ def report(
         try:
             folder.mkdir(exist_ok=True)
             for name, content in images.items():
-                sealed.write_file(folder / f"{name}.png", content)
-            sealed.write_file(target, text.encode())
+                atomic_io.write_file(folder / f"{name}.png", content)
+            atomic_io.write_file(target, text.encode())
         except OSError as error:
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")

@@ -9,7 +9,7 @@ from typing import Any
 
 from gamps.datasets.cutting import silent, write_shards
 from gamps.datasets.hashes import check_hashes, files_of, hashes_of
-from gamps.datasets.shards import MANIFEST, Shards, open_shards
+from gamps.datasets.shards import Shards, open_shards
 from gamps.datasets.streams import stream
 from gamps.errors import DatasetError
 
@@ -56,7 +56,8 @@ def shards_of(
     return write_shards(
         log.fields(), target, behaviour=log.behaviour, discount=log.discount,
         densities=log.densities, steps=steps, source=wanted | {"sha256": digests},
-        overwrite=(target / MANIFEST).is_file(), advance=advance,
+        overwrite=True,  # another process may have made them meanwhile
+        advance=advance,
     )  # fmt: skip
 
 

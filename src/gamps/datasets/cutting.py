@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from gamps._utils.atomic_io import (
+    output_errors,
+    recover_folder,
+    replace_folder,
+    write_synced,
+)
 from gamps.datasets.checks import (
     Extremes,
     check_densities,
@@ -19,12 +25,10 @@ from gamps.datasets.checks import (
     joined,
     naming,
 )
-from gamps.datasets.replacing import replacing, saying
 from gamps.datasets.shards import MANIFEST, ROWS, TITLE, Entry, Shards, hash_of, open_shards
 from gamps.datasets.streams import bucket_of
 from gamps.errors import DatasetError, DescriptionError, OutputError, SettingError
 from gamps.policies import Policy, describe
-from gamps.sealed import write_synced
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 FIELDS = ("observations", "actions", "rewards", "behaviour_log_prob")
@@ -76,7 +80,7 @@ def write_shards(
         raise SettingError("discount", f"{discount}", "Choose it in (0, 1]")
     if densities not in ("known", "estimated"):
         raise SettingError("densities", f"{densities}", "Shards need known or estimated ones")
-    target = Path(folder)
+    target = recover_folder(Path(folder))
     if target.exists() and not (overwrite and (target / MANIFEST).is_file()):
         mend = "Choose another folder, or overwrite it if it holds shards"
         raise OutputError(f"{target}: exists already. {mend}")
@@ -84,7 +88,7 @@ def write_shards(
         described: Any = None if behaviour is None else describe(behaviour)
     except DescriptionError:
         described = None  # a class of the user's own; the densities are in the log all the same
-    with replacing(target) as temporary:
+    with replace_folder(target, overwrite=overwrite) as temporary:
         writer = _Writer(temporary, target, behaviour, steps)
         for episode in episodes:
             writer.add(episode)
@@ -99,7 +103,7 @@ def write_shards(
             **writer.finished(),
         }
         manifest = {"shards": body, "sha256": hash_of(body)}
-        with saying(target):
+        with output_errors(target):
             write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
     return open_shards(target)
 
@@ -169,7 +173,7 @@ class _Writer:
         """Write arrays, and return the hash of the file."""
         whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
         content = safetensors.numpy.save(whole)
-        with saying(self.target):
+        with output_errors(self.target):
             write_synced(self.folder / name, content)
         return hashlib.sha256(content).hexdigest()
 

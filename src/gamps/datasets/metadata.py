@@ -8,6 +8,7 @@ from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 
+from gamps._utils.atomic_io import recover_folder
 from gamps.datasets.writing import DENSITIES, DISCOUNT, POLICY, folder_of, minari_package
 from gamps.errors import DatasetError, DescriptionError
 from gamps.policies import Policy, rebuild
@@ -20,7 +21,8 @@ def found(name: str | Path) -> Path:
       DatasetError: if there is no data.
     """
     minari_package()
-    folder = Path(name) if Path(name).is_dir() else folder_of(str(name))
+    own = recover_folder(Path(name))
+    folder = own if own.is_dir() else folder_of(str(name))
     if not (folder / "data").is_dir():
         raise DatasetError(
             "dataset",

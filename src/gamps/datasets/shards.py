@@ -22,6 +22,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from gamps._utils.atomic_io import recover_folder
 from gamps.errors import DatasetError, DescriptionError, SettingError
 from gamps.policies import Policy, rebuild
 from gamps.trajectories import Trajectories
@@ -229,7 +230,7 @@ def open_shards(folder: str | Path) -> Shards:
     Raises:
       DatasetError: if there is no manifest, or it is not the one that was written.
     """
-    folder = Path(folder)
+    folder = recover_folder(Path(folder))
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

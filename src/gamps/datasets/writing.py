@@ -9,14 +9,12 @@ each file.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, sync_tree
 from gamps.datasets.buffers import LOG_PROB, alike, buffers, space_of
 from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
 from gamps.datasets.simulation import Make, make_env
@@ -67,7 +65,7 @@ def folder_of(name: str) -> Path:
             "and -v with a number at the end"
         )
         raise DatasetError("dataset", f"{name!r} is no name of Minari's", mend) from error
-    return Path(get_dataset_path(name))
+    return recover_folder(Path(get_dataset_path(name)))
 
 
 def save(
@@ -156,14 +154,12 @@ def save_chunks(
     first = next(following, None)
     if first is None:
         raise DatasetError("chunks", "none", "Log at least one episode")
-    replaced = target.with_name(f".{target.name}-replaced-{os.getpid()}")
     try:
         _namespaces(target.parent, name)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
     except OSError as error:
         mend = "Set MINARI_DATASETS_PATH to a folder that you may write to"
         raise OutputError(f"{target.parent}: {error.strerror or error}. {mend}") from error
-    try:
+    with replace_folder(target, overwrite=overwrite) as temporary, output_errors(target):
         storage = MinariStorage.new(
             temporary / "data",
             observation_space=space_of(first.observations),
@@ -184,19 +180,7 @@ def save_chunks(
         whole = alike(first, following)
         storage.update_episodes(buffers(whole, known=densities != "missing"))
         write_hashes(temporary)
-        _sync(temporary)
-        temporary.chmod(0o755)
-        if overwrite and target.exists():
-            target.replace(replaced)
-        temporary.replace(target)
-    except OSError as error:
-        finding = error.strerror or error
-        raise OutputError(f"{target}: {finding}. Is another process writing it?") from error
-    finally:
-        if replaced.exists() and not target.exists():
-            replaced.replace(target)
-        for left in (temporary, replaced):
-            shutil.rmtree(left, ignore_errors=True)
+        sync_tree(temporary)
     return target
 
 
@@ -208,13 +192,3 @@ def _namespaces(parent: Path, name: str) -> None:
     if namespace and namespace not in list_local_namespaces():
         create_namespace(namespace)
     parent.mkdir(parents=True, exist_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Flush a folder's entries to disk, and what lies below it."""
-    for path in (folder, *folder.rglob("*")):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps.launching.cluster import surroundings
 from gamps.launching.member import Failure, Member, Place
 
@@ -139,4 +139,4 @@ def _announce(run: Path, number: int, places: Sequence[Place]) -> None:
         "pids": [place.pid for place in places],
         "hosts": [place.host for place in places],
     }
-    sealed.write_file(run / WORKERS, (json.dumps(content) + "\n").encode())
+    atomic_io.write_file(run / WORKERS, (json.dumps(content) + "\n").encode())

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps.errors import DescriptionError, OutputError, RunError
 from gamps.launching.begin import begin, until_free
 from gamps.learning import Progress
@@ -151,6 +151,6 @@ def _plain(content: Any) -> Any:
 
 def _write(path: Path, content: Any) -> None:
     try:
-        sealed.write_file(path, (json.dumps(content, indent=1) + "\n").encode())
+        atomic_io.write_file(path, (json.dumps(content, indent=1) + "\n").encode())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror or error}") from error

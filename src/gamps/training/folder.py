@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gamps import sealed
+from gamps._utils import atomic_io
 from gamps._version import __version__
 from gamps.errors import DescriptionError, OutputError, RunError
 from gamps.policies import Policy, describe
@@ -152,4 +152,4 @@ def _write(path: Path, content: Any) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    sealed.write_file(path, text.encode())
+    atomic_io.write_file(path, text.encode())

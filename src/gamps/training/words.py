@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gamps import datasets
+from gamps._utils.atomic_io import recover_folder
 from gamps.errors import RunError, SettingError
 from gamps.training import folder
 
@@ -79,7 +80,8 @@ def check(words: Words) -> None:
 
 def hash_of(name: str) -> str:
     """SHA-256 of a log's data, so that a run cannot go on with another."""
-    folder = Path(name) if Path(name).is_dir() else datasets.folder_of(name)
+    own = recover_folder(Path(name))
+    folder = own if own.is_dir() else datasets.folder_of(name)
     digest = hashlib.sha256()
     for path in sorted((folder / "data").rglob("*")):
         if path.is_file():

@@ -1,0 +1,1 @@
+"""Small tools of the package's own; nothing here is public."""
