@@ -170,7 +170,7 @@ def _say(results: dict[str, Any]) -> None:
                 f"iteration, of which the program hands over {handed:,}"
             )
     for line in said:
-        report.console.print(line, soft_wrap=True)
+        report.say(line)
 
 
 def _figure(results: dict[str, Any]) -> Any:

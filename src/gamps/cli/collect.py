@@ -78,8 +78,8 @@ def collect(
         numbers = (values.mean(), values.std(), values.min(), values.max())
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
     report.console.print(table)
-    report.console.print(f"{episodes} episodes, {lengths.sum()} steps", soft_wrap=True)
-    report.console.print(f"written: {folder}", soft_wrap=True)
+    report.say(f"{episodes} episodes, {lengths.sum()} steps")
+    report.say(f"written: {folder}")
 
 
 def _policy(words: str, env: str, std: float) -> Policy:

@@ -86,15 +86,17 @@ def compare(
         out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
     )
     for (a, b), found in pairs.items():
-        report.console.print(
+        report.say(
             f"{b} over {a}, on the same episodes: {found.estimate:.4g} ({found.low:.4g} to "
-            f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
+            f"{found.high:.4g})"
+        )
     for name, found in groups.items():
-        report.console.print(
+        report.say(
             f"interquartile mean over seeds, {name}: {found.estimate:.4g} ({found.low:.4g} to "
-            f"{found.high:.4g})", soft_wrap=True)  # fmt: skip
+            f"{found.high:.4g})"
+        )
     if any(run.verdict.support.grade == POOR for run in every.values()):
-        report.console.print("[yellow]where support is poor, no number here can be relied on")
+        report.say("where support is poor, no number here can be relied on", "yellow")
 
 
 def _terms(run: Judged) -> evaluation.Terms:

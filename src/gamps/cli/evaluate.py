@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.text import Text
 
 from gamps import evaluation, report
 from gamps.evaluation import verdict as verdicts
@@ -65,7 +66,7 @@ def _plain(found: Judged) -> dict[str, Any]:
 
 
 def _show(run: Path, found: Judged) -> None:
-    say, verdict = report.console.print, found.verdict
+    verdict = found.verdict
     bounds = f"{found.every[verdicts.ROBUST].value.confidence:.0%} bounds"
     table = report.rich_table(
         f"{run}: {verdict.value.estimate:.4g}, logging policy {verdict.behaviour.estimate:.4g}",
@@ -75,11 +76,14 @@ def _show(run: Path, found: Judged) -> None:
     )
     for row in rows_of(found):
         table.add_row(*row)
-    say(table)
+    report.console.print(table)
     support = verdict.support
-    say(f"support: {support.ess:.1f} effective episodes of {found.made.held_out.n_trajectories}, "
-        f"Pareto-k {support.pareto_k:.2f}: {support.grade}")  # fmt: skip
+    report.say(
+        f"support: {support.ess:.1f} effective episodes of {found.made.held_out.n_trajectories}, "
+        f"Pareto-k {support.pareto_k:.2f}: {support.grade}"
+    )
     if found.dropped:
-        say(f"[yellow]{found.dropped} episodes that training saw are left out")
+        report.say(f"{found.dropped} episodes that training saw are left out", "yellow")
     report.say_estimated(found.densities)
-    say(f"[bold {COLOURS[verdict.word]}]{verdict.word}[/]: {said(verdict)}", soft_wrap=True)
+    word = (verdict.word, f"bold {COLOURS[verdict.word]}")
+    report.say(Text.assemble(word, f": {said(verdict)}"))

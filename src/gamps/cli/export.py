@@ -39,14 +39,14 @@ def export(
     data = datasets.load(words.log)
     training = build(words, data)
     progress, done, refused = taken_up(training, run)
-    say = report.console.print
     for error in refused:
-        say(f"[yellow]passed over: {error}", soft_wrap=True)
+        report.say(f"passed over: {error}", "yellow")
     if done < training.total and "stopped" not in progress.plain:
-        say(f"[yellow]not finished: {done} of {training.total} iterations. gamps resume {run}")
+        missing = f"{done} of {training.total} iterations"
+        report.say(f"not finished: {missing}. gamps resume {run}", "yellow")
     policy = progress.best if which == "best" else progress.state.policy
     target = run / "policy" if out is None else out
     notes = {"run": asdict(words), "iterations": done, "which": which, "densities": data.densities}
     exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
     report.say_estimated(data.densities)
-    say(f"written: {target}", soft_wrap=True)
+    report.say(f"written: {target}")

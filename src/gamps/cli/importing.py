@@ -74,13 +74,13 @@ def import_(
         densities="known" if log_prob else "missing",
         overwrite=overwrite,
     )
-    say = report.console.print
-    say(f"{log.n_trajectories} episodes, {int(log.lengths.sum())} steps", soft_wrap=True)
-    say(f"written: {folder}", soft_wrap=True)
+    say = report.say
+    say(f"{log.n_trajectories} episodes, {int(log.lengths.sum())} steps")
+    say(f"written: {folder}")
     if log_prob:
-        say(f"next: gamps inspect {dataset} --task module:object", soft_wrap=True)
+        say(f"next: gamps inspect {dataset} --task module:object")
     else:
-        say(f"next: gamps fit-behaviour {dataset} --dataset NAME", soft_wrap=True)
+        say(f"next: gamps fit-behaviour {dataset} --dataset NAME")
 
 
 def fit_behaviour(
@@ -125,7 +125,7 @@ def fit_behaviour(
     for name, value in found.calibration.items():
         table.add_row(name, f"{value:.1%}")
     report.console.print(table)
-    report.console.print(f"written: {folder}", soft_wrap=True)
+    report.say(f"written: {folder}")
 
 
 def _check(dataset: str, discount: float, overwrite: bool) -> None:

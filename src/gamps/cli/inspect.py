@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import tyro
+from rich.text import Text
 
 from gamps import datasets, inspection, report
 from gamps.training.named import policy_of, task_of
@@ -48,7 +49,7 @@ def inspect(
         for column in table.columns:
             column.justify = "left"
         for f in found:
-            table.add_row(f"[{COLOURS[f.grade]}]{f.grade}", f.what, f.found, f.mend)
+            table.add_row(Text(f.grade, COLOURS[f.grade]), f.what, f.found, f.mend)
         report.console.print(table)
     if any(finding.grade == inspection.FATAL for finding in found):
         sys.exit(1)

@@ -87,13 +87,13 @@ def launch(
         raise SettingError(name, f"is needed, since {log} is no run", f"Say --{name}")
     else:
         run = out
-        report.console.print(f"reading and inspecting {log} …", soft_wrap=True)
+        report.say(f"reading and inspecting {log} …")
         begin(Words(
             log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
             stream, some,
         ), run)  # fmt: skip
     total = words_in(run).iterations
-    report.console.print("starting Ray …")
+    report.say("starting Ray …")
     with _display(total) as tell:
         status = launching.job(
             run, processes=processes, patience=patience, address=address, tell=tell
@@ -101,13 +101,13 @@ def launch(
     figure(run)
     found, _ = checkpoints.latest(folder.checkpoint_folder(run))
     if found is not None and "stopped" in found.plain["progress"]:
-        report.console.print(f"[yellow]stopped: {found.plain['progress']['stopped']}",
-                             soft_wrap=True)  # fmt: skip
-    report.console.print(
+        report.say(f"stopped: {found.plain['progress']['stopped']}", "yellow")
+    report.say(
         f"{status.done} iterations, {status.restarts} restarts, {status.processes} processes at "
-        "the end", soft_wrap=True)  # fmt: skip
-    report.console.print(f"written: {run}", soft_wrap=True)
-    report.console.print(f"next: gamps evaluate {run}, gamps export {run}", soft_wrap=True)
+        "the end"
+    )
+    report.say(f"written: {run}")
+    report.say(f"next: gamps evaluate {run}, gamps export {run}")
 
 
 def sweep(
@@ -159,7 +159,7 @@ def sweep(
 
         outcomes = launching.sweep(tasks, out, workers=workers, address=address, tell=tell)
     _table(file, outcomes)
-    report.console.print(f"written: {out / 'results'}", soft_wrap=True)
+    report.say(f"written: {out / 'results'}")
     failed = [outcome for outcome in outcomes if outcome.message]
     if failed:
         first = f"{failed[0].task.name}: {failed[0].message}"
@@ -193,7 +193,7 @@ def _display(total: int) -> Iterator[Callable[[launching.Status], None]]:
     def news(status: launching.Status) -> None:
         if status.news:
             again = f"starting again from iteration {status.done}"
-            console.print(f"[yellow]{status.news}: {again}", soft_wrap=True)
+            report.say(f"{status.news}: {again}", "yellow")
 
     if not console.is_terminal:
 

@@ -85,7 +85,7 @@ def play(
     target = beside if out is None else out
     target.mkdir(parents=True, exist_ok=True)
     written = _picture(first or {}, target)
-    report.console.print(f"written: {written}", soft_wrap=True)
+    report.say(f"written: {written}")
 
 
 def _episode(

@@ -68,7 +68,6 @@ def report(
         except OSError as error:
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")
-    say = reports.console.print
-    say(f"{found.verdict.word}: {said(found.verdict)}", soft_wrap=True)
-    say(f"written: {target} ({len(text) / 1e6:.1f} MB), {len(images)} pictures in {folder}",
-        soft_wrap=True)  # fmt: skip
+    size = f"{len(text) / 1e6:.1f} MB"
+    reports.say(f"{found.verdict.word}: {said(found.verdict)}")
+    reports.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")

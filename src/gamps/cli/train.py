@@ -94,9 +94,9 @@ def train(
         stream, some,
     )  # fmt: skip
     check(words)
-    report.console.print(f"reading {log} …", soft_wrap=True)
+    report.say(f"reading {log} …")
     data, built = _prepared(words, over)
-    report.console.print("inspecting it: compiling …")
+    report.say("inspecting it: compiling …")
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
@@ -145,7 +145,7 @@ def resume(
     differ = {k: v for k, v in folder.versions().items() if header["versions"].get(k) != v}
     if differ:
         made = ", ".join(f"{k} {header['versions'].get(k)}, now {v}" for k, v in differ.items())
-        report.console.print(f"[yellow]other versions: {made}. The last bits may differ")
+        report.say(f"other versions: {made}. The last bits may differ", "yellow")
     data, built = _prepared(words, over)
     tensorboard = bool(header["settings"].get("tensorboard")) and first
     _run(built(), run, data.densities, tensorboard=tensorboard)
@@ -168,7 +168,7 @@ def _only_first_speaks() -> bool:
 
 
 def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
-    say = report.console.print
+    say = report.say
     report.say_estimated(densities)
     writer = None
     if tensorboard:
@@ -185,29 +185,27 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
             training,
             out,
             callback=callback,
-            refused=lambda error: say(f"[yellow]passed over: {error}", soft_wrap=True),
+            refused=lambda error: say(f"passed over: {error}", "yellow"),
         )
     if writer is not None:
         writer.close()
     if "stopped" in progress.plain:
-        say(f"[yellow]stopped: {progress.plain['stopped']}", soft_wrap=True)
+        say(f"stopped: {progress.plain['stopped']}", "yellow")
     if jax.process_index() == 0:
         figure(out)
     if progress.plain.get("best") == 0:
-        say(
-            "[yellow]nothing was found that is thought better than the first policy", soft_wrap=True
-        )
+        say("nothing was found that is thought better than the first policy", "yellow")
     elif "best_lower" in progress.plain:
         say(f"lower estimate of the best policy's return: {progress.plain['best_lower']:.4g}")
-    say(f"written: {out}", soft_wrap=True)
-    say(f"next: gamps evaluate {out}, gamps export {out}", soft_wrap=True)
+    say(f"written: {out}")
+    say(f"next: gamps evaluate {out}, gamps export {out}")
 
 
 @contextmanager
 def _display(total: int) -> Iterator[Any]:
     """A live table on a terminal, plain lines elsewhere."""
     console, began = report.console, time.perf_counter()
-    console.print("compiling …")
+    report.say("compiling …")
     first: list[int] = []
 
     def left(iteration: int) -> float:

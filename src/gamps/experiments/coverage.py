@@ -86,11 +86,10 @@ def coverage(
     for name, numbers in results["summary"].items():
         ends, flagged = numbers["adequate"], numbers["flagged"]
         said = f"{ends[0]:.3f} to {ends[1]:.3f}" if ends else "no policy"
-        report.console.print(
+        report.say(
             f"{name}: with adequate support {said}; of {numbers['misses']} misses elsewhere "
             + ("none" if flagged is None else f"{flagged:.3f}")
-            + " are not graded good",
-            soft_wrap=True,
+            + " are not graded good"
         )
     worst = {
         grade: [c["verdict"][grade] for c in found.values() if c["grades"][grade] >= 0.05]
@@ -98,10 +97,9 @@ def coverage(
     }
     for grade, shares in worst.items():
         if shares:
-            report.console.print(
+            report.say(
                 f"lower bound of a verdict at 95 %, support {grade}: above the true improvement in "
-                f"{min(shares):.3f} to {max(shares):.3f} of the logs",
-                soft_wrap=True,
+                f"{min(shares):.3f} to {max(shares):.3f} of the logs"
             )
 
 

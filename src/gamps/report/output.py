@@ -12,15 +12,36 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from gamps.errors import OutputError
 
-console = Console()
+
+def plain_console(**settings: Any) -> Console:
+    """A console that shows every text as it is, brackets and colons included.
+
+    Names, paths and messages come from users and files: to none of them `[red]` is a colour. What
+    is to be coloured says so by a style, of `say` or of a `rich.text.Text`.
+    """
+    return Console(markup=False, emoji=False, **settings)
+
+
+console = plain_console()
 """Where commands print; 120 columns wide in a file or a pipe."""
 if not console.is_terminal:
-    console = Console(width=120)  # a table in a file or a pipe need not fold at 80
+    console = plain_console(width=120)  # a table in a file or a pipe need not fold at 80
+
+
+def say(said: str | Text, style: str | None = None) -> None:
+    """Print a line as it is, without folding it.
+
+    Args:
+      said: any text; a `Text` if its parts differ in style.
+      style: of the whole line, such as yellow.
+    """
+    console.print(said, style=style, markup=False, emoji=False, soft_wrap=True)
 
 
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
@@ -83,7 +104,7 @@ def save(
     with atomic(out / f"{name}.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
     console.print(table)
-    console.print(f"written: {out / name}.json and {out / name}.png", soft_wrap=True)
+    say(f"written: {out / name}.json and {out / name}.png")
 
 
 def bar(description: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
@@ -93,7 +114,9 @@ def bar(description: str, total: int) -> contextlib.AbstractContextManager[Calla
     def context() -> Iterator[Callable[[str], None]]:
         # In a pipe or a file a bar would only leave blank lines.
         hidden = not console.is_terminal
-        with Progress(console=console, transient=True, disable=hidden) as progress:
+        said = TextColumn("{task.description}", style="progress.description", markup=False)
+        columns = (said, *Progress.get_default_columns()[1:])
+        with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
             task = progress.add_task(description, total=total)
 
             def advance(doing: str) -> None:
@@ -118,11 +141,11 @@ def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[in
 def say_estimated(densities: str) -> None:
     """Everything that rests on estimated densities says so."""
     if densities == "estimated":
-        console.print("[yellow]densities of the log are estimated: ratios are as good as that fit")
+        say("densities of the log are estimated: ratios are as good as that fit", "yellow")
 
 
 def rich_table(title: str, columns: Sequence[str], caption: str = "") -> Table:
-    """An empty table, numbers to the right."""
+    """An empty table, numbers to the right; `console` shows its cells as they are."""
     table = Table(title=title, caption=caption or None, caption_justify="left")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
