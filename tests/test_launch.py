@@ -140,15 +140,15 @@ def test_what_is_there_is_kept_and_what_is_damaged_is_made_again(tmp_path):
 
 
 def test_a_task_that_fails_stops_no_other(tmp_path, capsys):
-    path = written(tmp_path, seed=0, recipe="pgt", task=["nowhere:task", TASK])
+    path = written(tmp_path, seed=0, recipe="pgt", held_out=[0.9, 0.2])
     with pytest.raises(SystemExit):
         main(["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1"])
     found = capsys.readouterr()
     assert "1 of 2 failed" in found.err
-    assert "No module named 'nowhere'" in found.err
-    assert [*files(tmp_path / "out")] == ["task=gamps.envs.tanks_task.json"]
+    assert "log: 20 episodes, of which 18 are held out" in found.err
+    assert [*files(tmp_path / "out")] == ["held_out=0.2.json"]
     (failed,) = (tmp_path / "out" / "failed").iterdir()
-    assert "nowhere" in json.loads(failed.read_text())["message"]
+    assert "20 episodes" in json.loads(failed.read_text())["message"]
     assert not list((tmp_path / "out" / "workers").iterdir())
 
 

@@ -49,10 +49,7 @@ def export(
     Raises:
       OutputError: if there is something already, or it cannot be written.
     """
-    beside = out.with_name(f"{out.name}.onnx")
-    for path in (out, *((beside,) if onnx else ())):
-        if path.exists():
-            raise OutputError(f"{path}: exists already. Choose another --out")
+    refuse_taken(out, onnx=onnx)
     seen = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
     noise = jax.ShapeDtypeStruct((policy.noise_size,), jnp.result_type(float))
 
@@ -74,10 +71,25 @@ def export(
         files = {name: contents[name] for name in (HEADER, *PROGRAMS)}
         atomic_io.write_folder(out, TITLE, files)
         if onnx:
-            atomic_io.write_file(beside, graph)
+            atomic_io.write_file(_beside(out), graph)
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
     return out
+
+
+def refuse_taken(out: Path, *, onnx: bool = False) -> None:
+    """Refuse to export to where something is; nothing is written.
+
+    Raises:
+      OutputError: if there is something already.
+    """
+    for path in (out, *((_beside(out),) if onnx else ())):
+        if path.exists():
+            raise OutputError(f"{path}: exists already. Choose another --out")
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}.onnx")
 
 
 def _header(policy: Policy, like: Trajectories, notes: dict[str, Any] | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import tyro
 from gamps import datasets, exporting, report
 from gamps.training import build
 from gamps.training.loop import taken_up
+from gamps.training.named import check_named
 from gamps.training.words import words_in
 
 
@@ -35,7 +36,10 @@ def export(
       which: best, the one to deploy, or last.
       onnx: write OUT.onnx too, the mean action; needs pip install "gamps[onnx]".
     """
+    target = run / "policy" if out is None else out
+    exporting.refuse_taken(target, onnx=onnx)
     words = words_in(run)
+    check_named(words)
     data = datasets.load(words.log)
     training = build(words, data)
     progress, done, refused = taken_up(training, run)
@@ -45,7 +49,6 @@ def export(
         missing = f"{done} of {training.total} iterations"
         report.say(f"not finished: {missing}. gamps resume {run}", "yellow")
     policy = progress.best if which == "best" else progress.state.policy
-    target = run / "policy" if out is None else out
     notes = {"run": asdict(words), "iterations": done, "which": which, "densities": data.densities}
     exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
     report.say_estimated(data.densities)

@@ -10,7 +10,8 @@ import tyro
 from rich.text import Text
 
 from gamps import datasets, inspection, report
-from gamps.training.named import policy_of, task_of
+from gamps.training.named import policy_named, policy_of, task_of
+from gamps.training.words import POLICIES, check_choice
 
 COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -36,8 +37,11 @@ def inspect(
       policy: the one to be trained: behaviour, affine, network, module:object.
       json_: print findings as JSON.
     """
-    data = datasets.load(log)
+    check_choice("policy", policy, POLICIES)
     known = task_of(task) if task else None
+    if ":" in policy:
+        policy_named(policy)  # refused before the log is read, if it is none
+    data = datasets.load(log)
     start = policy_of(policy, data, 0)
     found = inspection.inspect(
         data.trajectories, known, start, densities=data.densities, discount=data.discount

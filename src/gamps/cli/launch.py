@@ -13,7 +13,7 @@ from rich.live import Live
 from gamps import checkpoints, launching, report
 from gamps.cli.train import figure
 from gamps.errors import SettingError, WorkerError
-from gamps.launching.begin import begin
+from gamps.launching.begin import begin, refuse_early
 from gamps.launching.cluster import require_ray
 from gamps.launching.sweeps import Outcome
 from gamps.training import Words, folder
@@ -87,11 +87,13 @@ def launch(
         raise SettingError(name, f"is needed, since {log} is no run", f"Say --{name}")
     else:
         run = out
-        report.say(f"reading and inspecting {log} …")
-        begin(Words(
+        words = Words(
             log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
             stream, some,
-        ), run)  # fmt: skip
+        )  # fmt: skip
+        refuse_early(words, run)
+        report.say(f"reading and inspecting {log} …")
+        begin(words, run)
     total = words_in(run).iterations
     report.say("starting Ray …")
     with _display(total) as tell:
@@ -131,7 +133,8 @@ def sweep(
     file OUT/results/NAME.json: settings, last metrics and the policy, the same bytes whoever
     computes it, however often it was interrupted. Results that are there are kept, so the same
     command again goes on with a sweep, or repeats what failed. A task that fails by itself is named
-    at the end, with OUT/failed/NAME.json, and stops no other.
+    at the end, with OUT/failed/NAME.json, and stops no other; a module that cannot be imported, or
+    an object of the wrong kind, is refused before any log is read.
 
     Several workers need Ray (pip install "gamps[ray]"); --workers 1 does not.
 
@@ -144,7 +147,9 @@ def sweep(
       address: of a Ray cluster, host:port, or auto; by default a Ray of its own is started on this
         machine, for you alone.
     """
-    tasks = launching.planned(launching.read_sweep(file))
+    values = launching.read_sweep(file)
+    launching.refuse_early(values, out)
+    tasks = launching.planned(values)
     count = 0
 
     with report.bar("sweep", len(tasks)) as advance:

@@ -13,6 +13,7 @@ import tyro
 from gamps import report
 from gamps.deployed import DeployedPolicy, load_policy
 from gamps.errors import GampsError, RunError, SettingError
+from gamps.training.folder import refuse_unwritable
 
 LONGEST = 10_000  # steps of an episode that nothing ends
 
@@ -49,6 +50,9 @@ def play(
         raise SettingError("episodes", f"{episodes}", "Play at least one")
     if seed < 0:
         raise SettingError("seed", f"{seed}", "Choose it from 0 on")
+    beside = run if exported != run else run.parent  # an exported folder is sealed
+    target = beside if out is None else out
+    refuse_unwritable(target)
     policy = load_policy(exported)
     report.say_estimated(str(policy.header["notes"].get("densities")))
     try:
@@ -81,8 +85,6 @@ def play(
         numbers = (values.mean(), values.std(), values.min(), values.max())
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
     report.console.print(table)
-    beside = run if exported != run else run.parent  # an exported folder is sealed
-    target = beside if out is None else out
     target.mkdir(parents=True, exist_ok=True)
     written = _picture(first or {}, target)
     report.say(f"written: {written}")

@@ -18,7 +18,7 @@ from gamps import datasets, inspection, report, sharding
 from gamps.errors import MissingExtraError
 from gamps.learning import Progress
 from gamps.training import Words, folder, loop
-from gamps.training.named import policy_of, task_of
+from gamps.training.named import check_named, policy_of, task_of
 from gamps.training.prepared import prepared
 from gamps.training.words import check, hash_of, words_in
 
@@ -94,6 +94,11 @@ def train(
         stream, some,
     )  # fmt: skip
     check(words)
+    if first:  # the others may see what it has made
+        folder.refuse_taken(out)
+    check_named(words)
+    if tensorboard:
+        _tensorboard_package()
     report.say(f"reading {log} …")
     data, built = _prepared(words, over)
     report.say("inspecting it: compiling …")
@@ -102,8 +107,6 @@ def train(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
     )
     training = built()
-    if tensorboard:
-        _tensorboard_package()
     settings = asdict(words) | {
         "log_sha256": hash_of(log),
         "densities": data.densities,

@@ -7,6 +7,6 @@ checkpoint, and a task of a sweep is one result file that is there or not.
 
 from gamps.launching.jobs import Status, job
 from gamps.launching.results import Task
-from gamps.launching.sweeps import planned, read_sweep, sweep
+from gamps.launching.sweeps import planned, read_sweep, refuse_early, sweep
 
-__all__ = ["Status", "Task", "job", "planned", "read_sweep", "sweep"]
+__all__ = ["Status", "Task", "job", "planned", "read_sweep", "refuse_early", "sweep"]

@@ -10,7 +10,7 @@ from typing import Any
 from gamps import inspection
 from gamps.errors import RunError
 from gamps.training import Training, Words, folder
-from gamps.training.named import policy_of, task_of
+from gamps.training.named import check_named, policy_of, task_of
 from gamps.training.prepared import prepared
 from gamps.training.words import LATER, check, hash_of
 
@@ -29,19 +29,13 @@ def begin(words: Words, out: Path) -> tuple[dict[str, Any], Training]:
 
     Raises:
       RunError: if it holds a run of other settings, or of another log.
+      OutputError: if something else is in the way.
+      SettingError: if something that the words name cannot be used.
     """
-    check(words)
+    refuse_early(words, out)
     given = asdict(words) | {"log_sha256": hash_of(words.log)}
     if (out / folder.HEADER).exists():
-        settings: dict[str, Any] = folder.header(out)["settings"]
-        known = LATER | settings
-        differ = [name for name in given if known.get(name) != given[name]]
-        if differ:
-            raise RunError(
-                f"{out}: holds a run of another {differ[0]}, {settings.get(differ[0])!r} and not "
-                f"{given[differ[0]]!r}. Choose another --out"
-            )
-        return settings, prepared(words)[1]()
+        return _same_settings(out, given), prepared(words)[1]()
     data, built = prepared(words)
     start = policy_of(words.policy, data, words.seed)
     found = inspection.inspect(
@@ -52,6 +46,35 @@ def begin(words: Words, out: Path) -> tuple[dict[str, Any], Training]:
     settings = given | {"densities": data.densities, "tensorboard": False}
     folder.create(out, settings)
     return settings, training
+
+
+def refuse_early(words: Words, out: Path) -> None:
+    """All that `begin` refuses without reading the log, which may take a while.
+
+    Raises:
+      RunError: if the folder holds a run of other settings.
+      OutputError: if something else is in the way.
+      SettingError: if something that the words name cannot be used.
+    """
+    check(words)
+    if (out / folder.HEADER).exists():
+        _same_settings(out, asdict(words))
+    else:
+        folder.refuse_taken(out)
+    check_named(words)
+
+
+def _same_settings(out: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run, if they are the ones given."""
+    settings: dict[str, Any] = folder.header(out)["settings"]
+    known = LATER | settings
+    differ = [name for name in given if known.get(name) != given[name]]
+    if differ:
+        raise RunError(
+            f"{out}: holds a run of another {differ[0]}, {settings.get(differ[0])!r} and not "
+            f"{given[differ[0]]!r}. Choose another --out"
+        )
+    return settings
 
 
 def until_free(run: Path, seconds: float = LOCKED) -> None:

@@ -19,7 +19,8 @@ from gamps.errors import OutputError, SettingError
 from gamps.launching import pool, results
 from gamps.launching.results import Task
 from gamps.processes import cores
-from gamps.training import Words
+from gamps.training import Words, folder
+from gamps.training.named import check_named
 from gamps.training.words import check, hash_of
 
 KINDS = {
@@ -27,6 +28,7 @@ KINDS = {
     for field in fields(Words)
 }
 REQUIRED = ("log", "task")
+PARTS = (results.RESULTS, results.FAILED, results.RUNS, results.WORKERS)
 
 
 class Outcome(NamedTuple):
@@ -78,22 +80,46 @@ def read_sweep(path: Path) -> dict[str, list[Any]]:
 
 def planned(values: dict[str, list[Any]]) -> list[Task]:
     """Every combination, in the order of the settings, by a name that says what it varies."""
+    named = _combinations(values)
+    hashes = {log: hash_of(log) for log in values["log"]}
+    return [Task(name, words, hashes[words.log]) for name, words in named]
+
+
+def refuse_early(values: dict[str, list[Any]], out: Path) -> None:
+    """Refuse what would fail every time, before a log is read.
+
+    Args:
+      values: of the settings, from `read_sweep`.
+      out: folder for everything; a sweep that is there is gone on with.
+
+    Raises:
+      SettingError: naming the setting that cannot be used.
+      OutputError: if something is in the way.
+    """
+    if (out / folder.HEADER).exists():
+        raise OutputError(f"{out}: holds a run, and not a sweep. Choose another --out")
+    for part in PARTS:
+        folder.refuse_unwritable(out / part)
+    for _, words in _combinations(values):
+        check_named(words)
+
+
+def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, Words]]:
     order = [name for name in KINDS if name in values]
     varied = [name for name in order if len(values[name]) > 1]
-    hashes = {log: hash_of(log) for log in values["log"]}
-    tasks = []
+    found = []
     for combination in itertools.product(*(values[name] for name in order)):
         words = Words(**dict(zip(order, combination, strict=True)))
         check(words)
         said = [f"{name}={getattr(words, name)}" for name in varied]
         name = re.sub(r"[^\w.=,+-]", "_", ",".join(said)) or "run"
-        tasks.append(Task(name, words, hashes[words.log]))
-    names = [task.name for task in tasks]
+        found.append((name, words))
+    names = [name for name, _ in found]
     for name in names:
         if names.count(name) > 1 or len(name) > 200:
             finding = f"two of its values cannot be told apart in {name!r}, or it is too long"
             raise SettingError("sweep", finding, "Rename them, or make two sweeps")
-    return tasks
+    return found
 
 
 def sweep(
@@ -121,7 +147,7 @@ def sweep(
         raise SettingError("workers", f"{workers}", "Choose at least one, or 0")
     out = out.resolve()
     try:
-        for part in (results.RESULTS, results.FAILED, results.RUNS, results.WORKERS):
+        for part in PARTS:
             (out / part).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error

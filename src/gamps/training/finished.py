@@ -14,7 +14,7 @@ from gamps.errors import SettingError
 from gamps.learning import Progress
 from gamps.tasks import Task
 from gamps.training.loop import taken_up
-from gamps.training.named import task_of
+from gamps.training.named import check_named, task_of
 from gamps.training.setup import build, split
 from gamps.training.words import Words, words_in
 from gamps.trajectories import Trajectories
@@ -47,6 +47,7 @@ def opened(run: Path) -> Finished:
       RunError: if there is no run, or its log has changed since.
     """
     words = words_in(run)
+    check_named(words)
     data = datasets.load(words.log)
     progress, _, _ = taken_up(build(words, data), run)
     parts = split(data.trajectories, words.held_out, words.seed)

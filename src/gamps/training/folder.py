@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import math
+import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from gamps.errors import DescriptionError, OutputError, RunError
 from gamps.policies import Policy, describe
 
 HEADER, METRICS, CHECKPOINTS, LOCK = "run.json", "metrics.jsonl", "checkpoints", ".lock"
+TAKEN = (METRICS, CHECKPOINTS, "best.json", "last.json", "training.png")  # what a run writes
 
 
 def versions() -> dict[str, str]:
@@ -44,20 +46,43 @@ def create(folder: Path, settings: dict[str, Any]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder):
-            if (folder / HEADER).exists():
-                raise OutputError(
-                    f"{folder}: holds a run already. Choose another --out, or go on with it by "
-                    f"gamps resume {folder}"
-                )
-            for name in (METRICS, CHECKPOINTS, "best.json", "last.json", "training.png"):
-                if (folder / name).exists():
-                    raise OutputError(f"{folder / name}: is in the way. Choose another --out")
+            refuse_taken(folder)
             _write(folder / HEADER, {"settings": settings, "versions": versions()})
     except OutputError:
         raise
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}. Choose another --out") from error
     return folder
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse a place where no new run can be; nothing is written.
+
+    Raises:
+      OutputError: if it holds a run, or what a run would overwrite, or cannot be made.
+    """
+    if (folder / HEADER).exists():
+        raise OutputError(
+            f"{folder}: holds a run already. Choose another --out, or go on with it by "
+            f"gamps resume {folder}"
+        )
+    for name in TAKEN:
+        if (folder / name).exists():
+            raise OutputError(f"{folder / name}: is in the way. Choose another --out")
+    refuse_unwritable(folder)
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to, without making it.
+
+    Raises:
+      OutputError: if a file is in its place, or its owner lets nobody write there.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise OutputError(f"{folder}: {there} is a file. Choose another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder}: {there} cannot be written to. Choose another --out")
 
 
 def digest(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Task, policy and features by the names that a user gives them."""
+"""Task, policy, model and features by the names that a user gives them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import jax
 
 from gamps import behaviour, datasets
 from gamps.errors import SettingError
+from gamps.learning import ModelClass
 from gamps.models import concatenated
 from gamps.policies import Policy
 from gamps.tasks import Task
+from gamps.training.words import MODELS, Words
 from gamps.trajectories import Trajectories
 
 
@@ -56,16 +58,37 @@ def task_of(words: str) -> Task:
     return found
 
 
-def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
-    """The model's input."""
-    if not words:
-        return concatenated
+def check_named(words: Words) -> None:
+    """Import all that the words name, and refuse what is of another kind, before a log is read.
+
+    Raises:
+      SettingError: naming the setting.
+    """
+    task_of(words.task)
+    if ":" in words.policy:
+        policy_named(words.policy)
+    if words.features:
+        features_named(words.features)
+    if words.model not in MODELS:
+        model_named(words.model)
+
+
+def features_named(words: str) -> Callable[..., Any]:
+    """The function that `module:function` names; it is not called."""
     found = imported(words, "features")
     if not callable(found):
         raise SettingError(
             "features", f"{words} is no function", "Give one of (observation, action)"
         )
     made: Callable[..., Any] = found
+    return made
+
+
+def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
+    """The model's input, tried on the shapes of a log."""
+    if not words:
+        return concatenated
+    made = features_named(words)
     try:
         shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
     except Exception as error:  # a user's function may fail in any way
@@ -75,6 +98,15 @@ def features_of(words: str, log: Trajectories) -> Callable[..., Any]:
     if len(shape) != 1:
         raise SettingError("features", f"{words} gives {shape}", "It has to give one vector")
     return made
+
+
+def model_named(words: str) -> ModelClass:
+    """The class of models that `module:object` names."""
+    found = imported(words, "model")
+    if not isinstance(found, ModelClass):
+        finding = f"{words} is a {type(found).__name__}"
+        raise SettingError("model", finding, "Make it a gamps.learning.ModelClass")
+    return found
 
 
 def policy_named(words: str) -> Policy:

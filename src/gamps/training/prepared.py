@@ -12,7 +12,7 @@ from gamps import datasets, sharding, streaming
 from gamps.errors import SettingError
 from gamps.search import Search
 from gamps.training.climbing import Climbing
-from gamps.training.named import features_of, policy_of, task_of
+from gamps.training.named import check_named, features_of, policy_of, task_of
 from gamps.training.setup import assembled, build
 from gamps.training.types import Training
 from gamps.training.words import Words, check
@@ -66,7 +66,11 @@ def prepared(
       words: of the user.
       over: devices to share the log out among; None for one.
       advance: told of each episode of a log that is cut into shards first.
+
+    Raises:
+      SettingError: before the log is read, if something that the words name cannot be used.
     """
+    check_named(words)
     if not words.stream:
         data = datasets.load(words.log)
         return data, lambda: build(words, data, over)

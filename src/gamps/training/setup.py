@@ -23,7 +23,7 @@ from gamps.search import Search
 from gamps.sharding import laid_out
 from gamps.tasks import Task
 from gamps.training.climbing import Climbing
-from gamps.training.named import features_of, imported, policy_of, task_of
+from gamps.training.named import features_of, model_named, policy_of, task_of
 from gamps.training.types import Training
 from gamps.training.words import MODEL_FREE, Words, check
 from gamps.trajectories import Trajectories
@@ -163,11 +163,7 @@ def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
         return {"linear": _linear(features)}
     if words in known:
         return {words: known[words]}
-    found = imported(words, "model")
-    if not isinstance(found, ModelClass):
-        finding = f"{words} is a {type(found).__name__}"
-        raise SettingError("model", finding, "Make it a gamps.learning.ModelClass")
-    return {words: found}
+    return {words: model_named(words)}
 
 
 def _linear(features: Callable[..., Any]) -> ModelClass:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from gamps import datasets
 from gamps._utils.atomic_io import recover_folder
@@ -17,6 +19,7 @@ RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
 MODELS = ("auto", "linear", "quadratic", "network")
 LATER = {"stream": False, "some": 0}  # what runs of old do not say
 POLICIES = ("behaviour", "affine", "network")
+NAMING = ("task", "policy", "features", "model")  # settings that may name objects of modules
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,11 @@ class Words:
 
 def check(words: Words) -> None:
     """Refuse what can be refused before anything is read."""
-    for name, choices in (("recipe", RECIPES), ("model", MODELS), ("policy", POLICIES)):
-        given = getattr(words, name)
-        if given not in choices and (name == "recipe" or ":" not in given):
-            mend = f"Choose one of {', '.join(choices)}"
-            raise SettingError(
-                name, repr(given), mend + ("" if name == "recipe" else ", or module:object")
-            )
+    if words.recipe not in RECIPES:
+        mend = f"Choose one of {', '.join(RECIPES)}"
+        raise SettingError("recipe", repr(words.recipe), mend)
+    check_choice("model", words.model, MODELS)
+    check_choice("policy", words.policy, POLICIES)
     if words.recipe in MODEL_FREE and (words.model != "auto" or words.features):
         name = "features" if words.features else "model"
         finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
@@ -72,10 +73,35 @@ def check(words: Words) -> None:
         raise SettingError("some", f"{words.some}", "With stream, say how many shards; 0 for all")
     if not 0 <= words.seed < 2**32:
         raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
+    if not 0 < words.held_out < 1:
+        raise SettingError("held_out", f"{words.held_out}", "Choose a share between 0 and 1")
     if words.iterations < 1:
         raise SettingError("iterations", f"{words.iterations}", "Run at least one")
     if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
         raise SettingError("learning_rate", f"{words.learning_rate}", "Choose a positive number")
+
+
+def check_choice(name: str, given: str, choices: Sequence[str]) -> None:
+    """Refuse what is none of the choices and names no object either."""
+    if given not in choices and ":" not in given:
+        mend = f"Choose one of {', '.join(choices)}, or module:object"
+        raise SettingError(name, repr(given), mend)
+
+
+def modules_of_others(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Which settings of a run name objects of modules that are not gamps's own, by setting.
+
+    Examples:
+      >>> modules_of_others({"task": "mytask:task", "policy": "affine", "model": "gamps.own:x"})
+      {'task': 'mytask:task'}
+    """
+    found: dict[str, str] = {}
+    for name in NAMING:
+        words = settings.get(name)
+        if isinstance(words, str) and ":" in words:
+            package = words.partition(":")[0].partition(".")[0]
+            found |= {} if package == "gamps" else {name: words}
+    return found
 
 
 def hash_of(name: str) -> str:
