@@ -12,6 +12,7 @@ import numpy as np
 import tyro
 
 from gamps import evaluation, report
+from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
 from gamps.evaluation.verdict import POOR, ROBUST
 from gamps.training.finished import Finished
@@ -49,6 +50,8 @@ def compare(
     if len(set(runs)) < 2:
         raise SettingError("runs", f"{len(set(runs))}", "Name at least two different ones")
     out = report.folder(out, "compare", overwrite=overwrite)
+    for run in runs:
+        say_imports(run)
     every: dict[str, Judged] = {}
     with report.bar("compare", len(runs)) as advance:
         for run in runs:

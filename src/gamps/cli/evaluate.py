@@ -12,6 +12,7 @@ import tyro
 from rich.text import Text
 
 from gamps import evaluation, report
+from gamps.cli.strangers import say_imports
 from gamps.evaluation import verdict as verdicts
 from gamps.training.judged import Judged, judged, rows_of, said
 
@@ -46,6 +47,7 @@ def evaluate(
       interval: student or bootstrap.
       json_: print all of it as JSON.
     """
+    say_imports(run)
     found = judged(run, log=log, confidence=confidence, interval=interval)
     if json_:
         print(json.dumps(_plain(found), indent=1))

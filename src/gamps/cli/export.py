@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from gamps import datasets, exporting, report
+from gamps.cli.strangers import say_imports
 from gamps.training import build
 from gamps.training.loop import taken_up
 from gamps.training.named import check_named
@@ -38,6 +39,7 @@ def export(
     """
     target = run / "policy" if out is None else out
     exporting.refuse_taken(target, onnx=onnx)
+    say_imports(run)
     words = words_in(run)
     check_named(words)
     data = datasets.load(words.log)

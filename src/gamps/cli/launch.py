@@ -11,6 +11,7 @@ import tyro
 from rich.live import Live
 
 from gamps import checkpoints, launching, report
+from gamps.cli.strangers import say_imports
 from gamps.cli.train import figure
 from gamps.errors import SettingError, WorkerError
 from gamps.launching.begin import begin, refuse_early
@@ -82,6 +83,7 @@ def launch(
         if task or out:
             name = "task" if task else "out"
             raise SettingError(name, f"{log} is a run, and has one", "Leave it out")
+        say_imports(run)
     elif not task or out is None:
         name = "out" if task else "task"
         raise SettingError(name, f"is needed, since {log} is no run", f"Say --{name}")

@@ -9,6 +9,7 @@ import tyro
 
 from gamps import report as reports
 from gamps._utils import atomic_io
+from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
@@ -47,6 +48,7 @@ def report(
     for path in (target, folder):
         if path.exists() and not overwrite:
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
+    say_imports(run)
     with reports.bar("report", 3) as advance:
         found = judged(run, log=log, confidence=confidence, interval=interval)
         advance("verdict")

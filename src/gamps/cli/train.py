@@ -15,6 +15,7 @@ import tyro
 from rich.live import Live
 
 from gamps import datasets, inspection, report, sharding
+from gamps.cli.strangers import say_imports
 from gamps.errors import MissingExtraError
 from gamps.learning import Progress
 from gamps.training import Words, folder, loop
@@ -143,6 +144,8 @@ def resume(
     """
     over = sharding.chosen(devices, coordinator, processes, process)
     first = _only_first_speaks()
+    if first:
+        say_imports(run)
     words = words_in(run)
     header = folder.header(run)
     differ = {k: v for k, v in folder.versions().items() if header["versions"].get(k) != v}

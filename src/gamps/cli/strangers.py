@@ -1,0 +1,29 @@
+"""Runs of others: what reading one imports is named before it is imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gamps.training import folder
+from gamps.training.words import modules_of_others
+
+
+def say_imports(run: Path) -> None:
+    """Name on stderr the modules that a run's settings name, except gamps's own.
+
+    Importing a module runs it, so this has to come before anything that imports.
+
+    Raises:
+      RunError: if there is no run.
+    """
+    found = modules_of_others(folder.header(run)["settings"])
+    if found:
+        named = (f"{words.partition(':')[0]} ({name} {words})" for name, words in found.items())
+        text = f"gamps: {run}: this run imports {', '.join(named)}"
+        print(_printable(text), file=sys.stderr, flush=True)
+
+
+def _printable(text: str) -> str:
+    """Without what a terminal would obey in place of showing it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
