@@ -8,7 +8,7 @@ already for a ratio of 2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -173,51 +173,67 @@ def effective_sample_size(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
 
 SAME = 1e-4  # ratios that differ by less, relatively, are rounded differently
 GOLDEN = 0.6180339887
+LEAST_GAP = 1e-30  # between the logarithms of a weight of the tail and the one below it
+Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
-def pareto_k(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
+def pareto_k(log_weights: Numbers) -> Numbers:
     """Tail index of the weights: above 0.7 an importance-sampling average is not to be trusted.
 
     A generalised Pareto distribution is fitted to the excesses of the largest min(n/5, 3√n)
     weights by the profile posterior mean of Zhang and Stephens (2009), with the weak prior of
     Pareto-smoothed importance sampling (Vehtari et al., 2024).
 
+    All of it is done on logarithms: where one weight is all, as it is when the index matters most,
+    the others are nothing in single precision.
+
     Args:
-      log_weights: `[n]`, not necessarily normalised.
+      log_weights: `[n]`, not necessarily normalised; what NumPy holds is computed by NumPy, in
+        double precision if it is that.
 
     Returns:
       The index; 0 for a constant tail, +inf where fewer than five weights make the tail.
     """
+    xp: Any = np if isinstance(log_weights, np.ndarray) else jnp
     n = len(log_weights)
     size = int(min(n / 5, 3 * n**0.5))
     if size < 5:
-        return jnp.asarray(jnp.inf, dtype=log_weights.dtype)
-    weights = jnp.sort(exponentiate(log_weights, jnp.ones(n, dtype=bool))[0])
+        return xp.asarray(xp.inf, dtype=log_weights.dtype)
     # What has no weight is no part of a tail, nor of a fit to it.
-    weights = jnp.maximum(weights, jnp.min(jnp.where(weights > 0, weights, jnp.inf)))
+    nothing = log_weights == -xp.inf
+    least = xp.min(xp.where(nothing, xp.inf, log_weights))
+    logs = xp.sort(xp.where(nothing, xp.where(least < xp.inf, least, 0.0), log_weights))
     # Ratios of choices repeat, and what repeats has no tail to fit: spread by half of itself at
     # most, which leaves the index of a heavy tail as it is.
-    top = weights[-size - 1 :]
-    constant = top[-1] <= (1 + SAME) * top[0]
-    repeats = jnp.mean(top[1:] <= (1 + SAME) * top[:-1]) > 0.2
-    shares = (jnp.arange(n) * GOLDEN) % 1.0
-    spread = jnp.sort(weights * (0.5 + shares).astype(weights.dtype))
-    weights = jnp.where(repeats, spread, weights)
-    excess = weights[-size:] - weights[-size - 1]
-    excess = jnp.where(constant, jnp.ones_like(excess), excess)
-    quartile = jnp.maximum(excess[int(size / 4 + 0.5) - 1], jnp.finfo(excess.dtype).tiny ** 0.25)
+    top, same = logs[-size - 1 :], np.log1p(SAME)
+    constant = top[-1] - top[0] <= same
+    repeats = 5 * xp.sum(top[1:] - top[:-1] <= same) >= size
+    shares = np.log(0.5 + (np.arange(n) * GOLDEN) % 1.0).astype(logs.dtype)
+    top = xp.where(repeats, xp.sort(logs + shares)[-size - 1 :], top)
+    # Logarithms of the excesses x over the largest: x / max x = exp(u).
+    u = top[1:] + xp.log(-xp.expm1(-xp.maximum(top[1:] - top[0], LEAST_GAP)))
+    u = u - u[-1]
+
+    def index(a: Any) -> Any:
+        """Mean of log(1 - θx), where 1 - θ max x = exp(a), which neither vanishes nor overflows."""
+        near = xp.log1p(xp.expm1(xp.minimum(a, 1.0)) * xp.exp(u))
+        far = xp.logaddexp(0.0, a + xp.log1p(-xp.exp(-xp.maximum(a, 1.0))) + u)
+        return xp.mean(xp.where(a > 1, far, near), axis=-1)
+
     grid = 30 + int(size**0.5)
-    steps = jnp.arange(1, grid + 1, dtype=excess.dtype)
-    theta = 1 / excess[-1] + (1 - jnp.sqrt(grid / (steps - 0.5))) / (3 * quartile)
-    k = jnp.mean(jnp.log1p(-theta[:, None] * excess), axis=1)
-    # log(-θ/k) with both signs kept out of the logarithm; θ = 0 is the exponential limit.
-    ratio = -theta / jnp.where(k == 0, 1.0, k)
-    profile = size * (jnp.log(jnp.where(ratio > 0, ratio, 1 / jnp.mean(excess))) - k - 1)
-    posterior = jax.nn.softmax(profile)
-    best = jnp.sum(posterior * theta)
-    index = jnp.mean(jnp.log1p(-best * excess))
-    index = (index * size + 0.5 * 10) / (size + 10)
-    return jnp.where(constant, 0.0, index)
+    steps = (xp.sqrt(grid / (np.arange(grid) + 0.5).astype(logs.dtype)) - 1) / 3
+    quartile = u[int(size / 4 + 0.5) - 1]
+    a = xp.log(steps) - quartile
+    k = index(a[:, None])
+    # log(-θ/k), which have one sign; where both vanish it is the exponential limit.
+    flat = (k == 0) | (a == 0)
+    sizes = xp.maximum(a, 0.0) + xp.log(-xp.expm1(-xp.abs(xp.where(flat, 1.0, a))))
+    ratio = sizes - xp.log(xp.abs(xp.where(flat, 1.0, k)))
+    profile = size * (xp.where(flat, -xp.log(xp.mean(xp.exp(u))), ratio) - k)
+    posterior = xp.exp(profile - xp.max(profile))
+    best = xp.log(xp.sum(posterior * steps) / xp.sum(posterior)) - quartile
+    found = (index(best) * size + 0.5 * 10) / (size + 10)
+    return xp.where(constant, xp.zeros_like(found), found)
 
 
 def some(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:

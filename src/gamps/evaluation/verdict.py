@@ -78,20 +78,19 @@ def _whole(policy: Policy, trajectories: Trajectories) -> Array:
 
 
 def graded(log_ratios: Any) -> Support:
-    """The same from the logarithms of whole-episode ratios."""
-    whole = jnp.asarray(log_ratios)
-    if not bool(jnp.isfinite(whole).any()):
+    """The same from the logarithms of whole-episode ratios; the tail in double precision."""
+    whole = np.asarray(log_ratios, np.float64)
+    if not np.isfinite(whole).any():
         return Support(0.0, math.inf, POOR)
-    ess, k = map(float, _spread(whole))
+    ess = float(_effective(jnp.asarray(whole)))
+    k = float(importance.pareto_k(whole))
     for grade, (least, share, most) in LIMITS.items():
         if ess >= max(least, share * len(whole)) and not k > most:
             return Support(ess, k, grade)
     return Support(ess, k, POOR)
 
 
-@jax.jit
-def _spread(whole: Array) -> tuple[Array, Array]:
-    return importance.effective_sample_size(whole), importance.pareto_k(whole)
+_effective = jax.jit(importance.effective_sample_size)
 
 
 def judge(
