@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from gamps import evaluation, exporting
 from gamps.deployed import load_policy
@@ -252,6 +253,43 @@ def test_intervals_name_what_they_cannot_do():
         evaluation.bernstein(ratios, width=20.0)
 
 
+def test_student_by_hand():
+    """Three numbers: t of two degrees of freedom has a quantile in closed form."""
+    found = evaluation.student(evaluation.Terms.of(np.array([[0.0], [1.0], [2.0]])))
+    quantile = 0.95 / np.sqrt(2 * 0.975 * 0.025)
+    assert found.estimate == pytest.approx(1.0)
+    assert found.low == pytest.approx(1 - quantile / np.sqrt(3), abs=1e-12)
+    assert found.high == pytest.approx(1 + quantile / np.sqrt(3), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 5, 12, 40])
+def test_student_is_that_of_scipy(n):
+    numbers = np.random.default_rng(n).exponential(size=n)
+    found = evaluation.student(evaluation.Terms.of(numbers[:, None]), confidence=0.9)
+    expected = scipy.stats.ttest_1samp(numbers, 0.0).confidence_interval(0.8)
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_corrected_bootstrap_is_that_of_scipy(side):
+    """Skewed numbers, whose resampled means lie mostly to one side of their mean.
+
+    Of 20,000 resamples a quantile is off by less than a tenth of the standard error; a correction
+    to the wrong side moves a bound by half of one and more.
+    """
+    numbers = side * np.random.default_rng(0).exponential(size=12) ** 3
+    terms = evaluation.Terms.of(numbers[:, None])
+    found = evaluation.bootstrap(terms, confidence=0.95, resamples=20_000)
+    expected = scipy.stats.bootstrap(
+        (numbers,), np.mean, confidence_level=0.9, n_resamples=20_000, rng=np.random.default_rng(1)
+    )
+    plain = evaluation.bootstrap(terms, confidence=0.95, resamples=20_000, corrected=False)
+    close = 0.1 * expected.standard_error
+    interval = expected.confidence_interval
+    assert (found.low, found.high) == pytest.approx(tuple(interval), abs=close)
+    assert np.sign(found.low - plain.low) == np.sign(found.high - plain.high) == side
+
+
 def shots(mean, n, seed):
     """One action a step, two steps; the reward is -(a - 1)², logged under N(0, 1)."""
     rng = np.random.default_rng(seed)
@@ -315,6 +353,86 @@ def test_too_few_episodes_and_the_logging_policy_itself():
     verdict = evaluation.judge(same, log, found, confidence=0.51)
     assert verdict.word == "not shown to be better"
     assert "logging policy itself" in verdict.why
+
+
+def worth(log_ratios, value, copies=1):
+    """A verdict on episodes of one step that earned one and nothing in turn.
+
+    Q is what each of them earned, so that ratios do not move the estimate: it is `value`, and the
+    improvement is the mean of `value` less what was earned, in closed form.
+    """
+    log_ratios = np.tile(log_ratios, copies)
+    n, made = len(log_ratios), policy(0.5)
+    earned = (np.arange(n) % 2).astype(float)
+    log = Trajectories(
+        observations=jnp.zeros((n, 2), int),
+        actions=jnp.zeros((n, 1), int),
+        rewards=jnp.asarray(earned)[:, None],
+        behaviour_log_prob=np.log(0.5) - jnp.asarray(log_ratios)[:, None],
+        mask=jnp.ones((n, 1), bool),
+        terminated=jnp.ones(n, bool),
+    )
+    found = evaluation.evidence(
+        made, log, 1.0, q_values=earned[:, None], state_values=np.full((n, 1), value)
+    )
+    return evaluation.judge(made, log, found)
+
+
+def tail_of(k, n=400, scale=1.0, least=0.0):
+    """Quantiles of a generalised Pareto distribution of index k: what a typical log of it is."""
+    return least + scale * scipy.stats.genpareto.ppf((np.arange(n) + 0.5) / n, k)
+
+
+def test_a_heavy_tail_is_poor_support_however_many_episodes_count():
+    """Above an index of 1/2 ratios have no variance: that of this log says nothing of the next."""
+    some, most = tail_of(1.0, least=0.5), tail_of(1.0, scale=0.01, least=1.0)
+    for weights, fewest in ((some, 10), (most, 200)):
+        found = evaluation.graded(np.log(weights))
+        assert found.ess > fewest
+        assert found.pareto_k > 0.7
+        assert found.grade == "poor"
+    light = evaluation.graded(np.log(tail_of(0.1, scale=0.01, least=1.0)))
+    assert light.grade == "good"
+    assert evaluation.graded(np.log(tail_of(0.1))).grade in ("fair", "good")
+
+
+def test_a_heavy_tail_is_no_case_for_deployment():
+    """The same earnings and the same estimate, with ratios of a light and of a heavy tail."""
+    light = worth(np.log(tail_of(0.1, scale=0.01, least=1.0)), 0.9)
+    assert light.word == "deploy"
+    heavy = worth(np.log(tail_of(1.0, scale=0.01, least=1.0)), 0.9)
+    assert heavy.improvement == light.improvement
+    assert heavy.word == "not shown to be better"
+    assert "Pareto-k" in heavy.why
+    assert heavy.needed is None  # a longer log has the same tail
+
+
+def test_a_collapse_is_graded_alike_in_single_precision():
+    """Ratios as users have them, of single precision: the tail of one that is all is heavy."""
+    for seed in range(5):
+        logs = 60 * np.random.default_rng(seed).normal(size=100).astype(np.float32)
+        double = evaluation.graded(logs)
+        with jax.enable_x64(False):
+            single = evaluation.graded(jnp.asarray(logs))
+        assert single.ess < 2
+        assert single.grade == "poor"
+        assert single.pareto_k > 2
+        assert single.pareto_k == pytest.approx(double.pareto_k, rel=1e-12)
+
+
+def test_as_many_episodes_as_are_needed_show_it():
+    """A log that is repeated has the same estimate: a tenth fewer than needed do not show it.
+
+    By hand: 100 episodes with an improvement of 0.52 - 0.5 and a standard error of 0.5 / √99.
+    """
+    ratios = np.tile([0.1, -0.1], 50)
+    once = worth(ratios, 0.52)
+    assert once.word == "not shown to be better"
+    half = scipy.stats.t.ppf(0.95, 99) * 0.5 / np.sqrt(99)
+    assert once.improvement.low == pytest.approx(0.02 - half)
+    assert once.needed == pytest.approx(100 * (half / 0.02) ** 2, abs=1)
+    assert worth(ratios, 0.52, int(0.9 * once.needed / 100)).word == "not shown to be better"
+    assert worth(ratios, 0.52, int(1.1 * once.needed / 100)).word == "deploy"
 
 
 @pytest.mark.slow
