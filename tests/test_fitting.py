@@ -216,6 +216,27 @@ def test_members_of_an_ensemble_differ_and_fit():
     assert float(loss) == pytest.approx(float(negative_log_likelihood(fitted, log, weights)))
 
 
+def test_members_spread_as_whole_trajectories_do():
+    """Twenty trajectories of 25 equal steps each are twenty numbers, not five hundred.
+
+    The mean of n numbers under Dirichlet weights, which the Bayesian bootstrap draws, has variance
+    Σ (x - mean)² / n(n + 1). That of 400 members is within five of its relative errors, √(2/400);
+    as many numbers as steps would have it 25 times smaller.
+    """
+    moves = np.random.default_rng(0).normal(size=20)
+    log = from_episodes(
+        [Episode(m * np.arange(26.0)[:, None], np.zeros((25, 1)), np.zeros(25), np.zeros(25))
+         for m in moves]
+    )  # fmt: skip
+    zeros = jnp.zeros((400, 1, 1))
+    members = LinearGaussian(zeros, zeros, lambda *_: jnp.ones(1), jnp.full(400, 1e-3))
+    fitted, _ = EachMember(ClosedForm())(KEY, Ensemble(members, 400), log, log.mask.astype(float))
+    means = np.asarray(fitted.members.mean_weights)[:, 0, 0]
+    expected = np.sum((moves - moves.mean()) ** 2) / (20 * 21)
+    assert means.var() == pytest.approx(expected, rel=5 * np.sqrt(2 / 400))
+    assert means.mean() == pytest.approx(moves.mean(), abs=5 * np.sqrt(expected / 400))
+
+
 def test_a_model_without_a_closed_form_is_named():
     _, log = golf_log(10)
     model = MLPGaussian.create(KEY, log)
