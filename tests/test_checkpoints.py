@@ -1,6 +1,7 @@
 """Checkpoints: what was written comes back, and nothing else is ever taken for it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -145,6 +146,63 @@ def test_a_full_disk_leaves_the_earlier_ones(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert names(tmp_path) == ["00000001"]
     checkpoints.load(tmp_path / "00000001")
+
+
+class Disk:
+    """What the operating system is asked to do for good, in order: the real calls, written down."""
+
+    def __init__(self, monkeypatch):
+        self.events, sync, replace = [], os.fsync, os.replace
+
+        def synced(handle):
+            status = os.fstat(handle)
+            self.events.append(("sync", status.st_ino, status.st_size))
+            sync(handle)
+
+        def replaced(source, target, **rest):
+            replace(source, target, **rest)
+            self.events.append(("rename", Path(target).stat().st_ino, Path(target)))
+
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", replaced)
+
+    def synced(self, path):
+        """When all of a file, or a folder, was handed to the disk; a rename keeps its number."""
+        status = path.stat()
+        return [
+            i for i, (kind, number, size) in enumerate(self.events)
+            if kind == "sync" and number == status.st_ino
+            and (path.is_dir() or size == status.st_size)
+        ]  # fmt: skip
+
+    def renamed(self, path):
+        """When something got its name."""
+        (found,) = [i for i, event in enumerate(self.events) if event[0::2] == ("rename", path)]
+        return found
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_folder_gets_its_name_when_the_disk_has_it(tmp_path, monkeypatch, earlier):
+    """A power failure leaves the earlier folder or the new one: bytes, entries, then the name."""
+    target = tmp_path / "folder"
+    if earlier:
+        sealed.write(target, "title", {"a": b"before"})
+    disk = Disk(monkeypatch)
+    sealed.write(target, "title", {"a": b"after", "b": b"x" * 10_000})
+    named = disk.renamed(target)
+    files = [disk.synced(target / name) for name in ("a", "b", sealed.MANIFEST)]
+    assert all(files)
+    assert max(map(min, files)) < max(i for i in disk.synced(target) if i < named)
+    assert max(disk.synced(tmp_path)) > named
+
+
+def test_a_file_gets_its_name_when_the_disk_has_it(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    disk = Disk(monkeypatch)
+    sealed.write_file(path, b"after this")
+    assert path.read_bytes() == b"after this"
+    assert min(disk.synced(path)) < disk.renamed(path) < max(disk.synced(tmp_path))
 
 
 FULL = Path("/dev/full")

@@ -123,6 +123,24 @@ def test_a_folder_that_others_can_write_to_is_refused(place, tmp_path, restored)
         keep_compiled(tmp_path / "xla")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners here")
+@pytest.mark.parametrize("place", [".", "xla"])
+def test_a_folder_of_somebody_else_is_refused(place, tmp_path, monkeypatch, restored):
+    """Nobody else can write to it but its owner, who can put in it what is run as the user."""
+    folder = tmp_path / "xla"
+    folder.mkdir(mode=0o700)
+    tmp_path.chmod(0o700)
+    assert keep_compiled(folder) == folder
+    jax.config.update("jax_compilation_cache_dir", "before")
+    if os.getuid() == 0:
+        os.chown(tmp_path / place, 12_345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(OutputError, match="run unchecked"):
+        keep_compiled(folder)
+    assert jax.config.jax_compilation_cache_dir == "before"
+
+
 def test_a_command_goes_on_without_the_folder(tmp_path, monkeypatch, restored, capsys):
     (tmp_path / "gamps").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
