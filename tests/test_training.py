@@ -22,7 +22,11 @@ from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
 from gamps.learning import Learner, Settings
 from gamps.training import Climbing, Words, build, folder
-from gamps.training.setup import classes
+from gamps.training.judged import judged
+from gamps.training.prepared import streamed
+from gamps.training.setup import classes, split
+from gamps.training.words import hash_of
+from gamps.trajectories import Episode
 
 KEY = jax.random.key(2)
 LOG = collect(TwoTanks(), tanks.policy(), KEY, n=20, steps=12)
@@ -159,6 +163,67 @@ def test_what_is_held_out_is_not_seen():
             found.append((arrays, progress.plain, metrics))
         assert same_tree(found[0][0], found[1][0])
         assert found[0][1:] == found[1][1:]
+
+
+def numbers_of(part):
+    """Which episodes of `LOG` a part of it holds, by where they begin in single precision."""
+    starts, found = (np.asarray(x.observations[:, 0], np.float32).tolist() for x in (LOG, part))
+    return [starts.index(start) for start in found]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("recipe", ["pgt", "default"])
+def test_every_episode_has_one_purpose(recipe, seed):
+    """Learning, choosing among policies, and the verdict: no episode serves two of them."""
+    model = {"model": "linear"} if recipe == "default" else {}
+    words = dataclasses.replace(WORDS, recipe=recipe, seed=seed, policy="affine", **model)
+    made = build(words, datasets.Dataset(LOG, None, 0.98, None))
+    parts = [split(LOG, words.held_out, words.seed)[1]]
+    if recipe == "default":  # its model chooses, by parts of what it learns from
+        assert numbers_of(made.climb.trajectories) == numbers_of(made.trajectories)
+        parts += [made.trajectories]
+    else:
+        parts += [made.built.trajectories, made.judged]
+    assert [part.n_trajectories for part in parts] == ([4, 16] if model else [4, 12, 4])
+    assert sorted(i for part in parts for i in numbers_of(part)) == list(range(20))
+
+
+def richer(log, rows):
+    """The same episodes, some of which earned something else."""
+    return dataclasses.replace(log, rewards=log.rewards.at[np.asarray(rows)].add(5.0))
+
+
+def test_a_policy_is_chosen_by_episodes_it_did_not_learn_from():
+    """What was learned from has no say in the choice, and what chooses none in the learning."""
+    words = dataclasses.replace(WORDS, recipe="pgt", policy="affine", iterations=2)
+
+    def begun(log):
+        made = build(words, datasets.Dataset(log, None, 0.98, None))
+        return made, *made.step(made.start())
+
+    made, first, said = begun(LOG)
+    _, other, choosing = begun(richer(LOG, numbers_of(made.judged)))
+    assert same_tree(first.state.policy, other.state.policy)
+    assert choosing["estimate"] > said["estimate"] + 1
+    changed, other, _ = begun(richer(LOG, numbers_of(made.built.trajectories)))
+    assert not same_tree(first.state.policy, other.state.policy)
+    assert changed._judged(first.state.policy) == made._judged(first.state.policy)
+
+
+def test_a_policy_of_a_log_on_disk_is_chosen_by_episodes_it_did_not_learn_from(tmp_path):
+    words = dataclasses.replace(WORDS, recipe="pgt", policy="affine", iterations=2, stream=True)
+    judged = numbers_of(build(words, datasets.Dataset(LOG, None, 0.98, None)).judged)
+    found = []
+    for i, log in enumerate((LOG, richer(LOG, judged))):
+        arrays = [np.asarray(x) for x in
+                  (log.observations, log.actions, log.rewards, log.behaviour_log_prob)]  # fmt: skip
+        episodes = [Episode(*parts) for parts in zip(*arrays, strict=True)]
+        made = streamed(words, datasets.write_shards(episodes, tmp_path / f"{i}", steps=60))
+        assert sorted(numbers_of(made.judged)) == sorted(judged)
+        found.append(made.step(made.start()))
+    (first, said), (other, choosing) = found
+    assert same_tree(first.state.policy, other.state.policy)
+    assert choosing["estimate"] > said["estimate"] + 1
 
 
 def test_iterations_that_rounds_do_not_divide(tmp_path):
@@ -348,6 +413,29 @@ def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
     shown = capsys.readouterr().out
     assert "The verdict rests on doubly robust" in shown
     assert all(name in shown for name in ("doubly robust, model's Q", "direct", "fitted Q"))
+
+
+def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
+    """Episodes to judge by that earned something else: another verdict, by the same Q."""
+    words = dataclasses.replace(WORDS, log=log_name, recipe="pgt", iterations=1)
+    out, settings = tmp_path / "run", dataclasses.asdict(words) | {"log_sha256": hash_of(log_name)}
+    training.train(build(words, datasets.load(log_name)), out, settings=settings)
+    more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=20, steps=12)
+    found = []
+    for name, log in (("more", more), ("rich", richer(more, range(20)))):
+        datasets.save(f"tanks/{name}-v0", log, tanks.policy(), discount=0.98)
+        given = judged(out, log=f"tanks/{name}-v0").cases["doubly robust"].found
+        discounted = np.asarray(log.rewards) * 0.98 ** np.arange(12)
+        np.testing.assert_allclose(given.rewards, discounted, rtol=1e-5)
+        found.append(given)
+    np.testing.assert_array_equal(found[0].q_values, found[1].q_values)
+    np.testing.assert_array_equal(found[0].state_values, found[1].state_values)
+    own = judged(out)
+    expected = split(LOG, own.made.words.held_out, own.made.words.seed)[1]
+    assert numbers_of(own.made.held_out) == numbers_of(expected)
+    assert not set(numbers_of(own.made.learned)) & set(numbers_of(expected))
+    kept = own.cases["doubly robust"].found
+    np.testing.assert_allclose(kept.rewards, expected.rewards * 0.98 ** np.arange(12), rtol=1e-5)
 
 
 def test_a_changed_log_is_refused(tmp_path, log_name, capsys):
