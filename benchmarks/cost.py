@@ -13,7 +13,7 @@ import tyro
 
 from gamps import datasets
 from gamps.envs import swimmer
-from gamps.learning import Learner, Settings, classes_of
+from gamps.learner import Learner, Settings, classes_of
 
 ITERATIONS = 12
 

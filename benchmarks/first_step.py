@@ -21,12 +21,13 @@ def first_step(folder: str, seeds: int) -> float:
     import equinox as eqx
     import jax
 
-    from gamps import compilation, search
+    from gamps import search
+    from gamps._utils import compile_cache
     from gamps.envs import Minigolf
-    from gamps.experiments.golf_setup import logs_of, parameters, recipe_on
-    from gamps.experiments.treatments import seed_keys
+    from gamps.paper.golf_setup import logs_of, parameters, recipe_on
+    from gamps.paper.treatments import seed_keys
 
-    compilation.keep_compiled(Path(folder))
+    compile_cache.keep_compiled(Path(folder))
     env, keys = Minigolf(), seed_keys(seeds)
 
     def prepare(log):

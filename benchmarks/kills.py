@@ -20,8 +20,9 @@ import jax
 import numpy as np
 import tyro
 
-from gamps import checkpoints, datasets
+from gamps import datasets
 from gamps.envs import TwoTanks, collect, tanks
+from gamps.runs import checkpoints
 
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
 

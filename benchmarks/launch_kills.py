@@ -28,8 +28,9 @@ import jax
 import numpy as np
 import tyro
 
-from gamps import checkpoints, datasets
+from gamps import datasets
 from gamps.envs import Minigolf, collect
+from gamps.runs import checkpoints
 
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
 LOG, TASK = "golf/kills-v0", "gamps.envs.minigolf:task"

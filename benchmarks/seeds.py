@@ -12,10 +12,11 @@ import time
 import equinox as eqx
 import jax
 
-from gamps import recipes, search
+from gamps import search
 from gamps.envs.two_areas import two_areas
-from gamps.experiments.setup import log_of, true_return
-from gamps.experiments.treatments import seed_keys
+from gamps.paper.setup import log_of, true_return
+from gamps.paper.treatments import seed_keys
+from gamps.search import recipes
 
 SEEDS, ITERATIONS, REPEATS = 20, 100, 5
 

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import tyro
 
+from benchmarks.studies.awareness.swimmer import episode, searched
 from gamps.envs import swimmer
-from gamps.experiments.awareness.swimmer import episode, searched
 
 
 def main(generations: int = 20, seed: int = 0) -> None:

@@ -13,8 +13,8 @@ import tyro
 
 from gamps import datasets
 from gamps.envs import swimmer
-from gamps.learning import classes_of, learn
-from gamps.learning.classes import fitted
+from gamps.learner import classes_of, learn
+from gamps.learner.model_classes import fitted
 from gamps.policies import LinearGaussian
 
 STRETCH = 25

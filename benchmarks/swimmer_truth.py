@@ -22,14 +22,15 @@ import mujoco.rollout
 import numpy as np
 import tyro
 
-from gamps import report, search
-from gamps.compilation import keep_compiled
+from gamps import search
+from gamps._utils import summaries
+from gamps._utils.compile_cache import keep_compiled
+from gamps._utils.worker_pool import cores, share_out
 from gamps.envs import swimmer
-from gamps.experiments.exploration import BEST
-from gamps.experiments.swimmer_setup import ITERATIONS, USES, evaluate, log_of, search_of
-from gamps.fitting import Keep
-from gamps.processes import cores, share_out
-from gamps.values import Values
+from gamps.paper.best_settings import BEST
+from gamps.paper.swimmer_setup import ITERATIONS, USES, evaluate, log_of, search_of
+from gamps.search.fitting import Keep
+from gamps.search.values import Values
 
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 FIRST = 1100
@@ -142,8 +143,8 @@ def main(seeds: int = 4, pairs: int = 1500, episodes: int = 100, out: Path | Non
     found = dict(share_out(work, items, workers=cores()))
     finals = [found[i]["final"] for i in range(seeds)]
     content = {
-        "final": report.summary(finals),
-        "max": report.summary([max(found[i]["curve"]) for i in range(seeds)]),
+        "final": summaries.summary(finals),
+        "max": summaries.summary([max(found[i]["curve"]) for i in range(seeds)]),
         "pairs": pairs,
         "episodes": episodes,
         "seeds": [FIRST + i for i in range(seeds)],

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from gamps.deployed import load_policy
+from gamps.deployment.load import load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.policies import rebuild
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = {"cli", "bench", "experiments"}  # these explain themselves by --help
+COMMANDS = {"cli", "paper"}  # these explain themselves by --help
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 

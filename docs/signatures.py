@@ -62,6 +62,9 @@ def _said(value: Any) -> dict[str, Any]:
     function = str(value.function) if isinstance(value, griffe.ExprCall) else ""
     if function.rpartition(".")[-1] == "field":
         return {a.name: a.value for a in value.arguments if isinstance(a, griffe.ExprKeyword)}
-    if function in {"number", "_share"}:  # gamps.settings and gamps.weights: the default comes last
+    if function in {
+        "number",
+        "_share",
+    }:  # gamps._utils.fields and gamps.search.weights: the default comes last
         return {"default": value.arguments[-1]} if value.arguments else {}
     return {} if value is None else {"default": value}

@@ -8,12 +8,9 @@ import pytest
 import scipy.stats
 
 import truth
-from gamps import gradients, search
+from gamps import search
 from gamps.envs import Minigolf
 from gamps.errors import SettingError
-from gamps.fitting import ClosedForm, EachMember, Keep
-from gamps.gradients import AllActions
-from gamps.importance import Ratios, log_rho
 from gamps.models import (
     Ensemble,
     LinearGaussian,
@@ -25,12 +22,15 @@ from gamps.models import (
 )
 from gamps.policies import Annealed, Boltzmann, OneHot, natural_units
 from gamps.policies import LinearGaussian as LinearPolicy
-from gamps.search import Search
+from gamps.search import Search, gradients
+from gamps.search.fitting import ClosedForm, EachMember, Keep
+from gamps.search.gradients import AllActions
+from gamps.search.importance import Ratios, log_rho
+from gamps.search.values import Exact, Imagined, OthersOfState, Values
+from gamps.search.values.rollouts import draw, returns
+from gamps.search.weights import GradientAware, Ones, Tempered, tempered
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
-from gamps.values import Exact, Imagined, OthersOfState, Values
-from gamps.values.rollouts import draw, returns
-from gamps.weights import GradientAware, Ones, Tempered, tempered
 
 KEY = jax.random.key(3)
 FALSE_ALARM = 1e-6

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import gamps
-from gamps import checkpoints
 from gamps._utils import atomic_io
 from gamps.datasets import writing
 from gamps.errors import CheckpointError, OutputError
+from gamps.runs import checkpoints
 
 SOURCE = Path(gamps.__file__).parent
 OLD, NEW = {"a": b"old", "b": b"old too"}, {"a": b"new", "b": b"new too", "c": b"more"}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gamps import datasets, inspection
+from gamps import datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
+from gamps.runs import Words, build, inspection, loop
 from gamps.tasks import Task
-from gamps.training import Words, build, loop
 from gamps.trajectories import Episode, Trajectories, from_episodes
 from test_datasets import DAMAGE, swimmer_log, written  # noqa: F401 - fixtures
 from test_tables import DAMAGES as TABLES

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gamps import behaviour, datasets
+from gamps import datasets
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, SettingError
+from gamps.policies import estimation
 from gamps.trajectories import Episode, from_episodes
 
 KEY = jax.random.key(3)
@@ -21,7 +22,7 @@ def episodes_of(log):
 
 def test_a_linear_controller_is_found_again():
     log = collect(TwoTanks(), tanks.policy(), KEY, n=80, steps=30)
-    found = behaviour.estimate(KEY, episodes_of(log))
+    found = estimation.estimate(KEY, episodes_of(log))
     assert found.kind == "affine"
     # 2,400 draws of deviation .2: standard errors near .004 and below .05 for the gains.
     assert np.asarray(jnp.exp(found.policy.log_std)) == pytest.approx(0.2, abs=0.02)
@@ -38,7 +39,7 @@ def test_a_curved_controller_needs_the_network():
         seen = rng.uniform(-2, 2, (21, 1))
         acted = np.sin(3 * seen[:-1]) + 0.1 * rng.standard_normal((20, 1))
         episodes.append(Episode(seen, acted, np.zeros(20), None))
-    found = behaviour.estimate(KEY, episodes)
+    found = estimation.estimate(KEY, episodes)
     assert found.kind == "network"
     assert found.held_out["network"] > found.held_out["affine"] + 0.5
 
@@ -47,7 +48,7 @@ def test_choices_are_estimated_too():
     env = two_areas("plain")
     policy = env.behaviour(KEY)
     log = collect(env, policy, KEY, n=60, steps=10)
-    found = behaviour.estimate(KEY, episodes_of(log))
+    found = estimation.estimate(KEY, episodes_of(log))
     assert found.kind == "choices"
     assert found.calibration["taken"] == pytest.approx(found.calibration["expected"], abs=0.05)
     assert np.isfinite(np.asarray(found.trajectories.behaviour_log_prob)).all()
@@ -63,7 +64,7 @@ def test_missing_densities_are_named_until_they_are_estimated(tmp_path, monkeypa
         datasets.load("tanks/raw-v0")
     episodes, discount, kind = datasets.load_episodes("tanks/raw-v0")
     assert (discount, kind) == (0.9, "missing")
-    found = behaviour.estimate(KEY, episodes, kinds=("affine",))
+    found = estimation.estimate(KEY, episodes, kinds=("affine",))
     datasets.save("tanks/day-v0", found.trajectories, found.policy, densities="estimated")
     assert datasets.load("tanks/day-v0").densities == "estimated"
 
@@ -71,8 +72,8 @@ def test_missing_densities_are_named_until_they_are_estimated(tmp_path, monkeypa
 def test_settings_are_named():
     log = collect(TwoTanks(), tanks.policy(), KEY, n=4, steps=5)
     with pytest.raises(SettingError, match="at least 5"):
-        behaviour.estimate(KEY, episodes_of(log))
+        estimation.estimate(KEY, episodes_of(log))
     with pytest.raises(SettingError, match="affine, network, choices"):
-        behaviour.fit(KEY, log, "cubic")
+        estimation.fit(KEY, log, "cubic")
     with pytest.raises(SettingError, match="affine or network"):
-        behaviour.fit(KEY, log, "choices")
+        estimation.fit(KEY, log, "choices")

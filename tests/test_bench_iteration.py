@@ -1,4 +1,4 @@
-"""`gamps bench iteration`: the hand-written iterations do what the library's does."""
+"""`benchmarks.engine iteration`: the hand-written iterations do what the library's does."""
 
 import importlib.util
 import json
@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks.engine import iteration_kernels as bare
+from benchmarks.engine.iteration import BLOCK, apart, gradient_of, in_torch, problem
 from gamps import search
-from gamps.bench import iteration_kernels as bare
-from gamps.bench.iteration import BLOCK, apart, gradient_of, in_torch, problem
 from gamps.cli import main
 from gamps.errors import SettingError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gamps import checkpoints
 from gamps._utils import atomic_io
 from gamps.errors import CheckpointError, OutputError
+from gamps.runs import checkpoints
 
 ARRAYS = {"w": np.arange(3, dtype=np.float32), "n": np.asarray(7), "b": np.zeros((0, 2))}
 PLAIN = {"best": 0.5, "rounds": [{"a": 1}]}
@@ -152,19 +152,24 @@ class Disk:
     """What the operating system is asked to do for good, in order: the real calls, written down."""
 
     def __init__(self, monkeypatch):
-        self.events, sync, replace = [], os.fsync, os.replace
+        self.events, sync = [], os.fsync
 
         def synced(handle):
             status = os.fstat(handle)
             self.events.append(("sync", status.st_ino, status.st_size))
             sync(handle)
 
-        def replaced(source, target, **rest):
-            replace(source, target, **rest)
-            self.events.append(("rename", Path(target).stat().st_ino, Path(target)))
+        def written_down(rename):
+            def renamed(source, target, **rest):
+                done = rename(source, target, **rest)
+                self.events.append(("rename", Path(target).stat().st_ino, Path(target)))
+                return done
+
+            return renamed
 
         monkeypatch.setattr(os, "fsync", synced)
-        monkeypatch.setattr(os, "replace", replaced)
+        for owner, name in ((os, "replace"), (os, "rename"), (atomic_io, "_swapped")):
+            monkeypatch.setattr(owner, name, written_down(getattr(owner, name)))
 
     def synced(self, path):
         """When all of a file, or a folder, was handed to the disk; a rename keeps its number."""
@@ -186,11 +191,11 @@ def test_a_folder_gets_its_name_when_the_disk_has_it(tmp_path, monkeypatch, earl
     """A power failure leaves the earlier folder or the new one: bytes, entries, then the name."""
     target = tmp_path / "folder"
     if earlier:
-        sealed.write(target, "title", {"a": b"before"})
+        atomic_io.write_folder(target, "title", {"a": b"before"})
     disk = Disk(monkeypatch)
-    sealed.write(target, "title", {"a": b"after", "b": b"x" * 10_000})
+    atomic_io.write_folder(target, "title", {"a": b"after", "b": b"x" * 10_000})
     named = disk.renamed(target)
-    files = [disk.synced(target / name) for name in ("a", "b", sealed.MANIFEST)]
+    files = [disk.synced(target / name) for name in ("a", "b", atomic_io.MANIFEST)]
     assert all(files)
     assert max(map(min, files)) < max(i for i in disk.synced(target) if i < named)
     assert max(disk.synced(tmp_path)) > named
@@ -200,7 +205,7 @@ def test_a_file_gets_its_name_when_the_disk_has_it(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"before")
     disk = Disk(monkeypatch)
-    sealed.write_file(path, b"after this")
+    atomic_io.write_file(path, b"after this")
     assert path.read_bytes() == b"after this"
     assert min(disk.synced(path)) < disk.renamed(path) < max(disk.synced(tmp_path))
 

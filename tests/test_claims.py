@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import engine as bench
 from claims import CLAIMS, DOCS, ROOT, engine, prose, render, tables
-from gamps import bench, experiments
+from gamps import paper
 
 # Numbers that look like results and are not: page, number, what it is. Anything else in prose that
 # looks like one must be an expression over a result file.
@@ -137,7 +138,7 @@ def test_files_and_commands_that_a_page_names_exist(path):
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"(?:docs/|\((?:\.\./)*)results/([\w.-]+\.(?:png|json|txt))", text):
         assert (tables.RESULTS / name).exists(), name
-    assert set(re.findall(r"gamps\s+reproduce\s+([a-z]\w*)", text)) <= set(experiments.__all__)
+    assert set(re.findall(r"gamps\s+reproduce\s+([a-z]\w*)", text)) <= set(paper.__all__)
     assert set(re.findall(r"gamps\s+bench\s+([a-z]\w*)", text)) <= set(bench.__all__)
     for script in re.findall(r"(?:benchmarks|docs|tests)/[\w/]+\.py", text):
         assert (ROOT / script).exists(), script

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gamps import __version__, experiments
+from benchmarks.studies.exploration import CHOSEN, TRIALS
+from gamps import __version__, paper
 from gamps.cli import main
-from gamps.experiments.exploration import CHOSEN, TRIALS
 
 NUMBER = {"mean", "std", "low", "high", "n"}
 
@@ -210,7 +210,7 @@ def test_help(command, capsys):
     assert "reproduce" in (out := capsys.readouterr().out) or "rollouts" in out
 
 
-@pytest.mark.parametrize("name", experiments.__all__)
+@pytest.mark.parametrize("name", paper.__all__)
 def test_every_experiment_teaches(name, capsys):
     with pytest.raises(SystemExit):
         main(["reproduce", name, "--help"])

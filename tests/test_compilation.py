@@ -11,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gamps import recipes, search
+from gamps import search
+from gamps._utils.compile_cache import keep_compiled
 from gamps.cli import main
-from gamps.compilation import keep_compiled
 from gamps.envs import Minigolf, collect
 from gamps.errors import OutputError
-from gamps.importance import Clip
+from gamps.search import recipes
+from gamps.search.importance import Clip
+from gamps.search.values import Imagined
 from gamps.tasks import Task
-from gamps.values import Imagined
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "first_step.py"
 TRACES: list[str] = []

@@ -12,17 +12,19 @@ import jax
 import numpy as np
 import pytest
 
-from gamps import recipes, search, sharding
-from gamps.bench.problems import Words, read, write
-from gamps.bench.together import together
+from benchmarks.engine.problems import Words, read, write
+from benchmarks.engine.together import together
+from gamps import search
+from gamps.cluster import joining
 from gamps.datasets import collect as simulate
 from gamps.envs import Minigolf, collect, swimmer
 from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
-from gamps.values import Imagined
+from gamps.search import recipes
+from gamps.search.values import Imagined
 
 pytestmark = pytest.mark.distributed
-scale = importlib.import_module("gamps.bench.scale")  # its command has the same name
+scale = importlib.import_module("benchmarks.engine.scale")  # its command has the same name
 FULL = bool(os.environ.get("GAMPS_FULL"))
 CORE = sorted(os.sched_getaffinity(0))[0]
 CORES = (sorted(os.sched_getaffinity(0)) * 2)[:2]
@@ -98,7 +100,7 @@ def test_what_is_sent_does_not_grow_with_the_log():
 def test_a_single_process_touches_neither_ray_nor_the_network():
     program = (
         "import sys, jax, gamps, gamps.cli\n"
-        "from gamps.bench.together import Words, work\n"
+        "from benchmarks.engine.together import Words, work\n"
         "work(Words(problem='swimmer', trajectories=4, steps=5, iterations=1))\n"
         "from jax._src import distributed\n"
         "assert distributed.global_state.client is None\n"
@@ -128,8 +130,8 @@ def test_words_that_mean_no_mesh_are_refused(words, environment, match, monkeypa
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingError, match=match):
-        sharding.chosen(*words)
-    assert sharding.chosen() is None
+        joining.chosen(*words)
+    assert joining.chosen() is None
 
 
 def test_trajectories_that_only_fill_up_count_for_nothing(logs):

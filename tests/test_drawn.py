@@ -8,16 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gamps import gradients, importance, recipes, search
+from gamps import search
 from gamps.envs import Minigolf, collect
 from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
-from gamps.fitting import ClosedForm
-from gamps.fitting import Drawn as FitDrawn
-from gamps.gradients import Drawn
 from gamps.policies import score_norms
-from gamps.sampling import Some, drawn, single
-from gamps.values import Imagined, PerDecisionReturn
+from gamps.search import gradients, importance, recipes
+from gamps.search.fitting import ClosedForm
+from gamps.search.fitting import Drawn as FitDrawn
+from gamps.search.gradients import Drawn
+from gamps.search.sampling import Some, drawn, single
+from gamps.search.values import Imagined, PerDecisionReturn
 
 GAME = Minigolf()
 

@@ -9,11 +9,11 @@ import scipy.stats
 from gymnasium.utils.env_checker import check_env
 
 import gamps.envs
-from gamps import tabular
 from gamps.envs import Minigolf, collect
 from gamps.envs.two_areas import DOWN, LEFT, RIGHT, STAY, UP, two_areas
 from gamps.errors import SettingError
-from gamps.experiments.setup import best_return, log_of, policy_table
+from gamps.exact import tabular
+from gamps.paper.setup import best_return, log_of, policy_table
 from gamps.policies import Policy
 
 LAYOUTS = list(gamps.envs.LAYOUTS)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gamps import evaluation, exporting
-from gamps.deployed import load_policy
+from gamps import evaluation
+from gamps.deployment import write
+from gamps.deployment.load import load_policy
 from gamps.errors import SettingError
 from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs
 from gamps.tasks import Task
@@ -94,7 +95,7 @@ def test_a_collapse_shows_in_the_effective_number():
 def test_the_most_likely_choice_is_exported(tmp_path):
     """Not the middle of the distribution function, which is the least likely here."""
     made = Boltzmann(jnp.log(jnp.asarray([[0.45, 0.2, 0.35]])), OneHot(1))
-    exporting.export(made, log_of(3, jax.random.key(0)), tmp_path / "policy")
+    write.export(made, log_of(3, jax.random.key(0)), tmp_path / "policy")
     found = load_policy(tmp_path / "policy")
     assert int(found.predict(np.asarray(0))) == 0
     draws = [int(found.sample(np.asarray(0), np.random.default_rng(i))) for i in range(200)]
@@ -437,7 +438,7 @@ def test_as_many_episodes_as_are_needed_show_it():
 
 @pytest.mark.slow
 def test_deploy_is_rarely_said_of_what_is_worse():
-    """A hundred policies that are worse; `gamps reproduce safety` has a thousand."""
+    """A hundred policies that are worse; `benchmarks.studies safety` has a thousand."""
     rng = np.random.default_rng(3)
     wrong, worse = 0, 0
     for seed in range(100):

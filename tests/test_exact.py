@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import truth
-from gamps import gradients, tabular, theory
-from gamps.importance import Ratios, log_rho
+from gamps.exact import bounds, tabular
 from gamps.models import Tabular
-from gamps.values import EpisodeReturn, Exact, PerDecisionReturn
-from gamps.weights import GradientAware
+from gamps.search import gradients
+from gamps.search.importance import Ratios, log_rho
+from gamps.search.values import EpisodeReturn, Exact, PerDecisionReturn
+from gamps.search.weights import GradientAware
 
 pytestmark = pytest.mark.exact
 
@@ -67,7 +68,7 @@ def identities(mdp, policy, behaviour, f, other):
     slack = []
     for q in ORDERS:
         error = jnp.linalg.norm(exact - tabular.model_value_gradient(mdp, other, pi, scores), ord=q)
-        for bound in (theory.gradient_aware_bound, theory.twice_visited_bound):
+        for bound in (bounds.gradient_aware_bound, bounds.twice_visited_bound):
             slack.append(bound(mdp, other, pi, scores, q=q) / error)
     v = tabular.state_values(mdp, pi)
     bellman = mdp.rewards + mdp.discount * mdp.transitions @ v
@@ -127,10 +128,10 @@ def test_corrected_bounds_hold_everywhere(measured):
 @pytest.mark.parametrize("discount", [0.9, 0.99])
 @pytest.mark.parametrize("q", ORDERS)
 def test_printed_constant_is_broken_by_the_counterexample(discount, q):
-    problem = theory.counterexample(discount)
-    error = float(theory.gradient_error(*problem, q=q))
-    assert error > float(theory.gradient_aware_bound(*problem, q=q, printed=True))
-    assert error <= float(theory.gradient_aware_bound(*problem, q=q))
+    problem = bounds.counterexample(discount)
+    error = float(bounds.gradient_error(*problem, q=q))
+    assert error > float(bounds.gradient_aware_bound(*problem, q=q, printed=True))
+    assert error <= float(bounds.gradient_aware_bound(*problem, q=q))
 
 
 # The stages themselves, on every trajectory there is, weighted by its probability.

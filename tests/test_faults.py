@@ -30,25 +30,25 @@ RECTIFIED = "tests/test_battery.py::TestPart::test_draws_follow_the_density"
 # name: (file, the line as it is, the line with the fault, the test that catches it)
 FAULTS = {
     "discount dropped": (
-        "importance.py", "log_rho + steps * jnp.log(discount)", "log_rho + 0 * jnp.log(discount)",
+        "search/importance.py", "log_rho + steps * jnp.log(discount)", "log_rho + 0 * jnp.log(discount)",
         IMPORTANCE,
     ),
     "ratio shifted by a step": (
-        "importance.py",
+        "search/importance.py",
         "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)",
         "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1) - ratios",
         f"{STAGES}[2.0]",
     ),
     "behaviour density ignored": (
-        "importance.py", "- trajectories.behaviour_log_prob", "- 0 * trajectories.rewards",
+        "search/importance.py", "- trajectories.behaviour_log_prob", "- 0 * trajectories.rewards",
         f"{STAGES}[2.0]",
     ),
     "mask missing in the ratios": (
-        "importance.py", "jnp.where(mask, log_weights - log_scale, -jnp.inf)",
+        "search/importance.py", "jnp.where(mask, log_weights - log_scale, -jnp.inf)",
         "log_weights - log_scale", f"{STAGES}[2.0]",
     ),
     "effective sample size without the square": (
-        "importance.py", "squares = jnp.sum(weights**2)", "squares = jnp.sum(weights)", IMPORTANCE,
+        "search/importance.py", "squares = jnp.sum(weights**2)", "squares = jnp.sum(weights)", IMPORTANCE,
     ),
     "wrong norm": (
         "policies/types.py", "return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))",
@@ -59,103 +59,103 @@ FAULTS = {
         PARTS,
     ),
     "score norms not accumulated": (
-        "weights.py", "jnp.cumsum(norms, axis=1)", "norms", f"{STAGES}[2.0]",
+        "search/weights.py", "jnp.cumsum(norms, axis=1)", "norms", f"{STAGES}[2.0]",
     ),
     "mask missing in the fit": (
-        "fitting/closed_form.py", "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
+        "search/fitting/closed_form.py", "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
         "used = weights\n        #", FITTING,
     ),
     "returns from the start, not to go": (
-        "values/logged.py", "jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]",
+        "search/values/logged.py", "jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]",
         "jnp.cumsum(rewards, axis=1)", f"{STAGES}[2.0]",
     ),
     "episode ratio taken at the first step": (
-        "values/logged.py", "whole_episode(ratios.log_rho, trajectories.mask)",
+        "search/values/logged.py", "whole_episode(ratios.log_rho, trajectories.mask)",
         "ratios.log_rho[:, 0]", f"{STAGES}[2.0]",
     ),
     "imagined episodes do not end": (
-        "values/exact.py", "jnp.where(everywhere(task.terminal), 0.0, transitions)", "transitions",
+        "search/values/exact.py", "jnp.where(everywhere(task.terminal), 0.0, transitions)", "transitions",
         f"{STAGES}[2.0]",
     ),
     "state value not subtracted": (
-        "values/baselines.py", "return ratios.discounted_rho * values.state_values",
+        "search/values/baselines.py", "return ratios.discounted_rho * values.state_values",
         "return 0 * ratios.discounted_rho", PARTS,
     ),
     "baseline of another variance": (
-        "values/baselines.py", "jnp.sum(rho**2 * squares, axis=0)",
+        "search/values/baselines.py", "jnp.sum(rho**2 * squares, axis=0)",
         "jnp.sum(rho * squares, axis=0)", PARTS,
     ),
     "gradient not divided by N": (
-        "gradients/logged.py", "jnp.sum(terms) / count", "jnp.sum(terms)",
+        "search/gradients/logged.py", "jnp.sum(terms) / count", "jnp.sum(terms)",
         f"{STAGES}[2.0]",
     ),
     "η from visits, not from scores": (
-        "tabular.py", "nu.ravel() @ reachability", "occupancy(mdp, pi).ravel() @ reachability",
+        "exact/tabular.py", "nu.ravel() @ reachability", "occupancy(mdp, pi).ravel() @ reachability",
         f"{LEMMA}[lemma-1e-08]",
     ),
     "Theorem 1 with the printed constant": (
-        "theory.py", "power = 2 if printed else 3", "power = 2", f"{BOUND}[2.0-0.9]",
+        "exact/bounds.py", "power = 2 if printed else 3", "power = 2", f"{BOUND}[2.0-0.9]",
     ),
     "imagined trajectories do not end": (
-        "values/rollouts.py",
+        "search/values/rollouts.py",
         "jnp.where(ends(states, actions, following), 0.0, discount * weight)", "discount * weight",
         BLOCKS,
     ),
     "imagined rewards not discounted": (
-        "values/rollouts.py", "0.0, discount * weight)", "0.0, weight)", LINEAR,
+        "search/values/rollouts.py", "0.0, discount * weight)", "0.0, weight)", LINEAR,
     ),
     "values put back one step late": (
-        "values/rollouts.py", "values[place.reshape(log.mask.shape)]",
+        "search/values/rollouts.py", "values[place.reshape(log.mask.shape)]",
         "values[place.reshape(log.mask.shape) + 1]", BLOCKS,
     ),
     "last block forgotten": (
-        "values/rollouts.py", "-(-jnp.sum(mask) // starts)", "jnp.sum(mask) // starts", BLOCKS,
+        "search/values/rollouts.py", "-(-jnp.sum(mask) // starts)", "jnp.sum(mask) // starts", BLOCKS,
     ),
     "rollouts of one start share their noise": (
-        "values/rollouts.py", "noise = normal(key, (*shape, starts, drawn), dtype)",
+        "search/values/rollouts.py", "noise = normal(key, (*shape, starts, drawn), dtype)",
         "noise = jnp.zeros((*shape, starts, drawn), dtype) "
         "+ jax.random.normal(key, (*shape, starts, 1), dtype)", LINEAR,
     ),
     "V starts with the logged action": (
-        "values/imagined.py", "actions if given else None", "actions", LINEAR,
+        "search/values/imagined.py", "actions if given else None", "actions", LINEAR,
     ),
     "noise by the place in a part": (
-        "values/imagined.py", "-(before % (size // rollouts) * rollouts)", "0", STREAMED,
+        "search/values/imagined.py", "-(before % (size // rollouts) * rollouts)", "0", STREAMED,
     ),
     "parts added on different scales": (
-        "streaming/sums.py", "left * x + right * y", "x + y",
+        "search/streaming/sums.py", "left * x + right * y", "x + y",
         "tests/test_streaming.py::test_ratios_beyond_any_float_add_up",
     ),
     "drawn pairs not corrected for": (
-        "gradients/drawn.py", "/ jnp.where(norm > 0, norm, 1.0)", "/ jnp.mean(norm)",
+        "search/gradients/drawn.py", "/ jnp.where(norm > 0, norm, 1.0)", "/ jnp.mean(norm)",
         "tests/test_drawn.py::test_the_gradient_of_drawn_pairs_is_unbiased",
     ),
     "antithetic half not negated": (
-        "values/rollouts.py", "jnp.concatenate([noise, -noise], axis=-1)",
+        "search/values/rollouts.py", "jnp.concatenate([noise, -noise], axis=-1)",
         "jnp.concatenate([noise, noise], axis=-1)",
         f"{IMAGINED}::test_antithetic_noise_cancels_what_is_linear",
     ),
     "noise of one start laid over several": (
-        "values/imagined.py", "repeated(z, distinct, shared_by)",
+        "search/values/imagined.py", "repeated(z, distinct, shared_by)",
         "jnp.repeat(z, starts // distinct, axis=-1)",
         f"{IMAGINED}::test_who_shares_noise[all-False]",
     ),
     "an action's mirror image in its own baseline": (
-        "values/baselines.py", "(total - q_values - mirrored) / (count - 2)",
+        "search/values/baselines.py", "(total - q_values - mirrored) / (count - 2)",
         "(total - q_values) / (count - 1)",
         f"{ALL_ACTIONS}::test_all_action_gradient_is_that_of_the_logged_states",
     ),
     "a terminal step taken": (
-        "gradients/all_actions.py", "return where(alive, moved, states)", "return moved",
+        "search/gradients/all_actions.py", "return where(alive, moved, states)", "return moved",
         f"{ALL_ACTIONS}::test_rolled_states_are_where_the_model_leads",
     ),
     "tail not discounted": (
-        "values/rollouts.py", "jnp.where(weight > 0, weight * rest, 0.0)",
+        "search/values/rollouts.py", "jnp.where(weight > 0, weight * rest, 0.0)",
         "jnp.where(weight > 0, rest, 0.0)",
         f"{IMAGINED}::test_fitted_q_and_the_tail_see_past_the_horizon",
     ),
     "fitted Q goes on past the end": (
-        "values/fitted.py", "jnp.where(goes_on, self.features(following, following_action), 0.0)",
+        "search/values/fitted.py", "jnp.where(goes_on, self.features(following, following_action), 0.0)",
         "self.features(following, following_action)",
         f"{IMAGINED}::test_fitted_q_equals_the_exact_solve_in_a_table",
     ),
@@ -167,15 +167,15 @@ FAULTS = {
         "models/linear_gaussian.py", "UNBIASED * deviation", "deviation", FITTING,
     ),
     "a window one step too wide": (
-        "importance.py", "((0, 0), (self.steps, 0))", "((0, 0), (self.steps + 1, 0))", IMPORTANCE,
+        "search/importance.py", "((0, 0), (self.steps, 0))", "((0, 0), (self.steps + 1, 0))", IMPORTANCE,
     ),
     "weights left out of minibatches": (
-        "fitting/descent.py", "jnp.where(weights > 0, weights * log_prob, 0.0)",
+        "search/fitting/descent.py", "jnp.where(weights > 0, weights * log_prob, 0.0)",
         "jnp.where(weights >= 0, log_prob, 0.0)",
         f"{FITTING}::test_minibatches_find_the_weighted_maximum",
     ),
     "regression without its weights": (
-        "values/baselines.py", "features.T @ (flat(rho)[:, None] * features)",
+        "search/values/baselines.py", "features.T @ (flat(rho)[:, None] * features)",
         "features.T @ features", PARTS,
     ),
     "densities not compared on loading": (

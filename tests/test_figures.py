@@ -39,8 +39,8 @@ def test_links_fit_the_page_they_are_on():
     class Page:
         url = "architecture/"
 
-    link = '<a href="api/stages/#gamps.values">'
-    assert FIGURES["on_page_content"](link, Page) == '<a href="../api/stages/#gamps.values">'
+    link = '<a href="api/stages/#gamps.search.values">'
+    assert FIGURES["on_page_content"](link, Page) == '<a href="../api/stages/#gamps.search.values">'
     Page.url = ""
     assert FIGURES["on_page_content"](link, Page) == link
 

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gamps import evaluation, importance
+from benchmarks.studies.judging import gridworld, minigolf
+from gamps import evaluation
 from gamps.errors import SettingError
-from gamps.evaluation.comparison import iqm, stratified
-from gamps.experiments.judging import gridworld, minigolf
+from gamps.evaluation.aggregate import iqm, stratified
 from gamps.models import LinearGaussian as LinearModel
 from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.search import importance
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
 

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 import truth
-from gamps import recipes
+from gamps._utils.linear import regress
+from gamps._utils.networks import MLP
 from gamps.envs import Minigolf, collect
 from gamps.errors import SettingError
-from gamps.fitting import (
+from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
+from gamps.models.mlp_gaussian import Scale
+from gamps.search import recipes
+from gamps.search.fitting import (
     ClosedForm,
     EachMember,
     GradientDescent,
@@ -18,10 +22,6 @@ from gamps.fitting import (
     Minibatches,
     negative_log_likelihood,
 )
-from gamps.linear import regress
-from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
-from gamps.models.mlp_gaussian import Scale
-from gamps.networks import MLP
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 KEY = jax.random.key(2)

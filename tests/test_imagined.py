@@ -8,20 +8,20 @@ import pytest
 import scipy.stats
 from jax.flatten_util import ravel_pytree
 
-from gamps import gradients
-from gamps.bench import kernels
+from benchmarks.engine import kernels
+from gamps._utils.noise import normal
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.experiments.setup import log_of
-from gamps.importance import Ratios
 from gamps.models import Ensemble, LinearGaussian, Model, Tabular
-from gamps.noise import normal
+from gamps.paper.setup import log_of
 from gamps.policies import Boltzmann, OneHot, Policy
 from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.search import gradients
+from gamps.search.importance import Ratios
+from gamps.search.values import Exact, FittedQ, Imagined, PerTime, Values
+from gamps.search.values.rollouts import Noise, draw, returns
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
-from gamps.values import Exact, FittedQ, Imagined, PerTime, Values
-from gamps.values.rollouts import Noise, draw, returns
 
 FALSE_ALARM = 1e-6
 KEY = jax.random.key(0)

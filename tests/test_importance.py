@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truth
-from gamps import importance
 from gamps.errors import SettingError
+from gamps.search import importance
 from gamps.trajectories import Trajectories
 
 traced_k = jax.jit(importance.pareto_k)

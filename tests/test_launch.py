@@ -13,12 +13,12 @@ import pytest
 
 from gamps import datasets
 from gamps.cli import main
+from gamps.cluster import attempt, cluster, jobs, planned, read_sweep, sweep
+from gamps.cluster.attempt import Lost
+from gamps.cluster.member import Failure, failure
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import RunError, SettingError, WorkerError
-from gamps.launching import attempt, begin, cluster, jobs, planned, read_sweep, results, sweep
-from gamps.launching.attempt import Lost
-from gamps.launching.member import Failure, failure
-from gamps.training import Climbing, Words, folder
+from gamps.runs import Climbing, Words, begin, folder, results
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "launch_kills.py"
 # A node of its own takes minutes more: GAMPS_FULL=1, or `python benchmarks/launch_kills.py`.
@@ -251,7 +251,7 @@ def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
 
 
 def test_ray_is_imported_by_nothing_else():
-    code = "import sys, gamps.cli, gamps.launching; sys.exit('ray' in sys.modules)"
+    code = "import sys, gamps.cli, gamps.cluster; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

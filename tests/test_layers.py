@@ -55,6 +55,8 @@ def test_imports_go_down():
 
 def test_an_upward_import_is_seen(tmp_path):
     copy = tmp_path / "weights.py"
-    copy.write_text("from gamps import search\nfrom gamps.fitting import Keep\n", encoding="utf-8")
+    copy.write_text(
+        "from gamps import search\nfrom gamps.search.fitting import Keep\n", encoding="utf-8"
+    )
     found = violations([(copy, "weights")])
     assert sorted(found) == ["weights.py imports fitting", "weights.py imports search"]

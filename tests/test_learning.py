@@ -8,28 +8,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.studies.awareness import gridworld
+from benchmarks.studies.awareness.minigolf import cosines, policy_at, target
 from gamps import datasets
 from gamps.envs import Minigolf, pendulum
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.experiments import setup
-from gamps.experiments.awareness import gridworld
-from gamps.experiments.awareness.minigolf import cosines, policy_at, target
-from gamps.experiments.golf_setup import logs_of
-from gamps.experiments.treatments import seed_keys
-from gamps.fitting import ClosedForm, EachMember, Keep
-from gamps.learning import (
+from gamps.learner import (
     ModelClass,
     Settings,
     choose,
-    classes,
     classes_of,
     learn,
-    rounds,
-    worth,
+    learner,
+    model_classes,
 )
 from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
+from gamps.paper import setup
+from gamps.paper.golf_setup import logs_of
+from gamps.paper.treatments import seed_keys
 from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.search.fitting import ClosedForm, EachMember, Keep
 from gamps.tasks import Task
 
 KEY = jax.random.key(5)
@@ -59,9 +58,9 @@ def test_members_one_by_one_are_those_of_the_part():
     """`EachMember` fits them inside a search; here they share a program with the trials."""
     log, kind = golf_log(), classes_of(GOLF.model_features, rectified=True)["quadratic"]
     weights = log.mask.astype(float)
-    ours = classes.ensemble(KEY, log, weights, kind, 3)
+    ours = model_classes.ensemble(KEY, log, weights, kind, 3)
     _, key_fit = jax.random.split(KEY)
-    part = EachMember(kind.fit)(key_fit, classes.unfitted(KEY, log, kind, 3), log, weights)[0]
+    part = EachMember(kind.fit)(key_fit, model_classes.unfitted(KEY, log, kind, 3), log, weights)[0]
     assert ours.size == 3
     np.testing.assert_allclose(ours.members.mean_weights, part.members.mean_weights, rtol=1e-6)
     assert (np.asarray(ours.members.mean_weights).std(axis=0) > 0).all()
@@ -114,7 +113,7 @@ def test_evidence_trusts_omega_only_where_it_must():
 def test_of_omega_the_default_takes_the_ratio():
     """By hand, over three steps; of the behaviour policy it is one, and no β is tried."""
     log, policy = golf_log(20), behaviour()
-    plain = rounds._omega(policy, log, 3)
+    plain = learner._omega(policy, log, 3)
     np.testing.assert_allclose(plain[log.mask], plain[0, 0], rtol=1e-4)
     classes = {"linear": LINEAR, "quadratic": QUADRATIC}
     _, evidence = choose(KEY, plain, log, np.arange(20), classes, exponents=(0.0, 1.0), folds=2)
@@ -125,7 +124,7 @@ def test_of_omega_the_default_takes_the_ratio():
     ratio = np.exp(
         each + np.pad(each, ((0, 0), (1, 0)))[:, :-1] + np.pad(each, ((0, 0), (2, 0)))[:, :-2]
     )
-    found = np.asarray(rounds._omega(moved, log, 3))
+    found = np.asarray(learner._omega(moved, log, 3))
     mask = np.asarray(log.mask)
     np.testing.assert_allclose(found[mask] / found[0, 0], ratio[mask] / ratio[0, 0], rtol=1e-4)
 
@@ -206,7 +205,7 @@ def test_two_policies_are_compared_by_the_same_models(monkeypatch):
         lower = next(said)
         return lower, lower
 
-    monkeypatch.setattr("gamps.learning.rounds.worth", judgement)
+    monkeypatch.setattr("gamps.learner.learner.worth", judgement)
     outcome = learn(KEY, log, GOLF.task(), behaviour(), {"linear": LINEAR}, settings=short)
     assert [r.lower for r in outcome.rounds[:2]] == [9.0, -3.0]
     assert outcome.chosen == 1
@@ -254,7 +253,7 @@ def test_one_group_is_the_model_of_the_paper():
 
 def test_the_map_of_swimmer_knows_the_true_gradient():
     pytest.importorskip("mujoco")
-    swimmer = importlib.import_module("gamps.experiments.awareness.swimmer")
+    swimmer = importlib.import_module("benchmarks.studies.awareness.swimmer")
     log = datasets.collect(swimmer.swimmer.ID, swimmer.swimmer.policy(), KEY, n=4, steps=50)
     policy = swimmer.policy_at(0.5, 0.1 * np.ones((9, 2)))
     true = swimmer._true(KEY, policy, log)

@@ -14,13 +14,14 @@ import pytest
 import safetensors.numpy
 
 import gamps
-from gamps import checkpoints, datasets, exporting
+from gamps import datasets
 from gamps._utils import atomic_io
-from gamps.deployed import HEADER, PROGRAMS, TITLE, load_policy
+from gamps.deployment import write
+from gamps.deployment.load import HEADER, PROGRAMS, TITLE, load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
 from gamps.policies import rebuild
-from gamps.training import folder
+from gamps.runs import checkpoints, folder
 
 LOG = collect(TwoTanks(), tanks.policy(), jax.random.key(1), n=6, steps=4)
 
@@ -76,7 +77,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "data"))
     stored = datasets.save("tanks/day-v0", LOG, tanks.policy(), discount=0.9)
     kept = checkpoints.save(tmp_path / "checkpoints", 1, {"w": np.ones(2)}, {})
-    policy = exporting.export(tanks.policy(), LOG, tmp_path / "policy")
+    policy = write.export(tanks.policy(), LOG, tmp_path / "policy")
     run = folder.create(tmp_path / "run", {"log": "tanks/day-v0"})
     columns = datasets.Columns("run", ("x",), ("u",), "r")
     (tmp_path / "log.csv").write_text("run,x,u,r\n0,0,0,0\n0,1,1,1\n")
@@ -122,7 +123,7 @@ def test_no_loader_runs_any_of_them(places, tmp_path):
 def test_resealed_programs_are_refused_too(tmp_path):
     """The hash is right, the content is not: a policy that someone made on purpose."""
     mark = tmp_path / "executed"
-    policy = exporting.export(tanks.policy(), LOG, tmp_path / "policy")
+    policy = write.export(tanks.policy(), LOG, tmp_path / "policy")
     sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
     for name, content in bombs(mark).items():
         for file in sound:
@@ -140,7 +141,7 @@ def test_a_program_that_calls_out_is_refused(tmp_path):
 
     seen = jax.ShapeDtypeStruct((2,), LOG.observations.dtype)
     content = bytes(jax.export.export(jax.jit(calls))(seen).serialize())
-    policy = exporting.export(tanks.policy(), LOG, tmp_path / "policy")
+    policy = write.export(tanks.policy(), LOG, tmp_path / "policy")
     sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
     atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {"mean.stablehlo": content})
     with pytest.raises(GampsError, match="calls out"):

@@ -11,10 +11,11 @@ import pytest
 from rich.text import Text
 
 import gamps
-from gamps import datasets, inspection, report
+from gamps import datasets
+from gamps._utils import console as output
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.report import output
+from gamps.runs import inspection
 
 SOURCE = Path(gamps.__file__).parent
 ODD = "a[/b] [red]c[/red] :key: {d}"
@@ -29,21 +30,21 @@ SHOWING = {
 def terminal(monkeypatch):
     """A terminal of 100 columns, and what it shows."""
     shown = io.StringIO()
-    console = report.plain_console(file=shown, force_terminal=True, width=100, color_system=None)
-    monkeypatch.setattr(output, "console", console)
+    console = output.plain_console(file=shown, force_terminal=True, width=100, color_system=None)
+    monkeypatch.setattr(output, "terminal", console)
     return shown
 
 
 def test_a_line_a_table_and_a_bar_show_odd_text_as_it_is(terminal):
-    report.say(ODD, "yellow")
-    report.say(Text.assemble(("bold", "bold"), f": {ODD}"))
-    table = report.rich_table(ODD, ["first", ODD], caption=ODD)
+    output.say(ODD, "yellow")
+    output.say(Text.assemble(("bold", "bold"), f": {ODD}"))
+    table = output.rich_table(ODD, ["first", ODD], caption=ODD)
     table.add_row(Text(ODD, "red"), ODD)
-    output.console.print(table)
+    output.terminal.print(table)
     lines = terminal.getvalue().splitlines()
     assert lines[:2] == [ODD, f"bold: {ODD}"]
     assert sum(line.count(ODD) for line in lines[2:]) == 5
-    with report.bar(ODD, 2) as advance:
+    with output.bar(ODD, 2) as advance:
         advance(ODD)
     assert f"{ODD}: {ODD}" in terminal.getvalue()
 
@@ -51,8 +52,8 @@ def test_a_line_a_table_and_a_bar_show_odd_text_as_it_is(terminal):
 def test_a_style_is_a_style(monkeypatch):
     shown = io.StringIO()
     settings = {"file": shown, "force_terminal": True, "color_system": "standard"}
-    monkeypatch.setattr(output, "console", report.plain_console(highlight=False, **settings))
-    report.say("[red]", "yellow")
+    monkeypatch.setattr(output, "terminal", output.plain_console(highlight=False, **settings))
+    output.say("[red]", "yellow")
     assert shown.getvalue() == "\x1b[33m[red]\x1b[0m\n"
 
 
@@ -132,7 +133,7 @@ def test_no_text_of_the_package_holds_markup():
     "source",
     [
         'console.print(f"[yellow]stopped: {why}")',
-        'report.console.print("[bold red]stopped[/]")',
+        'output.terminal.print("[bold red]stopped[/]")',
         'table.add_row(f"[{COLOURS[grade]}]{grade}", what)',
         'say(f"[bold {colour}]{word}[/]: {why}", soft_wrap=True)',
         'refused(lambda error: say(f"[yellow]passed over: {error}"))',

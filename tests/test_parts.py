@@ -8,12 +8,10 @@ import pytest
 
 import truth
 from gamps.errors import SettingError
-from gamps.importance import Ratios, log_rho
 from gamps.models import products
 from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs, score_norms
-from gamps.tasks import Task
-from gamps.trajectories import Episode, from_episodes
-from gamps.values import (
+from gamps.search.importance import Ratios, log_rho
+from gamps.search.values import (
     MinimumVariance,
     NoBaseline,
     PerDecisionReturn,
@@ -22,7 +20,9 @@ from gamps.values import (
     StateValue,
     Values,
 )
-from gamps.weights import GradientAware, Mixed, Ones, RewardWeighted
+from gamps.search.weights import GradientAware, Mixed, Ones, RewardWeighted
+from gamps.tasks import Task
+from gamps.trajectories import Episode, from_episodes
 
 KEY = jax.random.key(3)
 

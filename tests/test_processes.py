@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gamps._utils.worker_pool import share_out
 from gamps.errors import OutputError, SettingError, WorkerError
-from gamps.experiments.cells import run_cells
-from gamps.processes import share_out
+from gamps.paper.cells import run_cells
 
 SCRIPT = """
 import sys

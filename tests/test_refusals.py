@@ -7,7 +7,8 @@ import pytest
 
 from gamps import datasets
 from gamps.cli import main
-from gamps.launching import begin, sweeps
+from gamps.cluster import sweeps
+from gamps.runs import begin
 
 LOG, TASK = "no/such-v0", "gamps.envs.tanks:task"
 # setting: what is said, what is wrong with it

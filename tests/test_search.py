@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import truth
-from gamps import importance, recipes, search
+from gamps import search
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.experiments.setup import log_of, logs_of, true_return
-from gamps.experiments.treatments import seed_keys
 from gamps.models import Tabular
+from gamps.paper.setup import log_of, logs_of, true_return
+from gamps.paper.treatments import seed_keys
+from gamps.search import importance, recipes
+from gamps.search.values import MinimumVariance, NoBaseline, PerTime, StateValue
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
-from gamps.values import MinimumVariance, NoBaseline, PerTime, StateValue
 from test_importance import log_with
 
 RECIPES = {

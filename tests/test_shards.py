@@ -23,7 +23,7 @@ from gamps.datasets import open_shards, stream, stream_table, write_shards
 from gamps.datasets.checks import check_not_clipped, extremes_of, joined
 from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs
-from gamps.training.setup import split
+from gamps.runs.build import split
 from gamps.trajectories import Episode, from_episodes
 from test_datasets import DAMAGE, swimmer_log, written  # noqa: F401 - fixtures
 from test_tables import DAMAGES, HEAD, NEXT, parquet, rows, write

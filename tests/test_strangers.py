@@ -10,11 +10,11 @@ from pathlib import Path
 import jax
 import pytest
 
-from gamps import datasets, launching
+from gamps import cluster, datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.training import Words, folder
-from gamps.training.words import hash_of
+from gamps.runs import Words, folder
+from gamps.runs.spec import hash_of
 
 ROOT = Path(__file__).parent.parent
 LOG = "tanks/day-v0"
@@ -59,7 +59,7 @@ def test_modules_are_named_before_they_are_run(run_of, capsys, command, field):
 def test_launching_a_run_names_its_modules_first(run_of, capsys, monkeypatch):
     def job(run, **_):
         print("at work", file=sys.stderr)
-        return launching.Status(1, 1, 0)
+        return cluster.Status(1, 1, 0)
 
     monkeypatch.setattr(sys.modules["gamps.cli.launch"], "require_ray", lambda: None)
     monkeypatch.setattr(launching, "job", job)

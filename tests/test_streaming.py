@@ -11,20 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gamps import datasets, recipes, search, streaming
+from gamps import datasets, search
 from gamps.envs import Minigolf, TwoTanks, collect, tanks
 from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
-from gamps.fitting import Keep, Minibatches
-from gamps.gradients import AllActions
-from gamps.importance import self_normalise
 from gamps.policies import rebuild
-from gamps.sampling import Some
+from gamps.search import recipes, streaming
+from gamps.search.fitting import Keep, Minibatches
+from gamps.search.gradients import AllActions
+from gamps.search.importance import self_normalise
+from gamps.search.sampling import Some
+from gamps.search.values import EpisodeReturn, Imagined, NoBaseline
+from gamps.search.values.imagined import _turned
+from gamps.search.values.rollouts import Noise
+from gamps.search.weights import Mixed, Ones
 from gamps.trajectories import Episode
-from gamps.values import EpisodeReturn, Imagined, NoBaseline
-from gamps.values.imagined import _turned
-from gamps.values.rollouts import Noise
-from gamps.weights import Mixed, Ones
 
 GAME = Minigolf()
 

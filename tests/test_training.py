@@ -14,18 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gamps import checkpoints, datasets, recipes, training
+from gamps import datasets, runs
 from gamps.cli import main
-from gamps.deployed import load_policy
+from gamps.deployment.load import load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
-from gamps.learning import Learner, Settings
-from gamps.training import Climbing, Words, build, folder
-from gamps.training.judged import judged
-from gamps.training.prepared import streamed
-from gamps.training.setup import classes, split
-from gamps.training.words import hash_of
+from gamps.learner import Learner, Settings
+from gamps.runs import Climbing, Words, build, checkpoints, folder
+from gamps.runs.build import classes, split
+from gamps.runs.evaluate_run import judged
+from gamps.runs.prepared import streamed
+from gamps.runs.spec import hash_of
+from gamps.search import recipes
 from gamps.trajectories import Episode
 
 KEY = jax.random.key(2)
@@ -57,23 +58,23 @@ def interrupted(make, out, after):
             raise Stopped
 
     with pytest.raises(Stopped):
-        training.train(make(), out, callback=callback)
+        runs.train(make(), out, callback=callback)
 
 
 def same(one, other):
-    a, b = training.arrays_of(one), training.arrays_of(other)
+    a, b = runs.arrays_of(one), runs.arrays_of(other)
     return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
 
 
 @pytest.mark.parametrize("make", [learner, climbing])
 def test_a_break_changes_nothing(tmp_path, make):
-    whole = training.train(make(), tmp_path / "whole")
+    whole = runs.train(make(), tmp_path / "whole")
     lines = folder.metrics(tmp_path / "whole")
     assert [line["iteration"] for line in lines] == [1, 2, 3, 4, 5, 6]
     for after in range(1, 6):
         out = tmp_path / f"after{after}"
         interrupted(make, out, after)
-        again = training.resume(make(), out)
+        again = runs.resume(make(), out)
         assert same(whole, again)
         assert whole.plain == again.plain
         for mine, theirs in zip(folder.metrics(out), lines, strict=True):
@@ -84,12 +85,12 @@ def test_a_break_changes_nothing(tmp_path, make):
 
 
 def test_a_damaged_checkpoint_costs_iterations_and_not_the_run(tmp_path):
-    whole = training.train(climbing(), tmp_path / "whole")
+    whole = runs.train(climbing(), tmp_path / "whole")
     interrupted(climbing, tmp_path / "run", 4)
     last = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     (last / "plain.json").write_text("{}")
     refused = []
-    again = training.resume(climbing(), tmp_path / "run", refused=refused.append)
+    again = runs.resume(climbing(), tmp_path / "run", refused=refused.append)
     assert same(whole, again)
     assert len(refused) == 1
     assert "plain.json" in str(refused[0])
@@ -107,14 +108,14 @@ def test_another_policy_does_not_fit(tmp_path):
         return Climbing(KEY, built, policy, None, iterations=6, judged=LOG)
 
     with pytest.raises(CheckpointError, match="weights"):
-        training.resume(wider(), tmp_path / "run")
+        runs.resume(wider(), tmp_path / "run")
 
 
 def test_a_collapse_stops_by_itself_and_says_so(tmp_path):
-    progress = training.train(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
+    progress = runs.train(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
     assert "effective trajectories" in progress.plain["stopped"]
     assert len(folder.metrics(tmp_path / "run")) < 50
-    again = training.resume(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
+    again = runs.resume(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
     assert same(progress, again)
 
 
@@ -130,7 +131,7 @@ class Falling(Climbing):
 def test_nothing_worse_than_the_first_policy_is_handed_out(tmp_path):
     built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
     made = Falling(KEY, built, tanks.policy(), None, iterations=4, judged=LOG)
-    progress = training.train(made, tmp_path / "run")
+    progress = runs.train(made, tmp_path / "run")
     assert progress.plain["best"] == 0
     assert jnp.array_equal(progress.best.weights, tanks.policy().weights)
     assert not jnp.array_equal(progress.state.policy.weights, tanks.policy().weights)
@@ -230,7 +231,7 @@ def test_iterations_that_rounds_do_not_divide(tmp_path):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
     words = dataclasses.replace(WORDS, **{"model": "linear", "iterations": 5})
     made = build(words, data)
-    progress = training.train(made, tmp_path / "run")
+    progress = runs.train(made, tmp_path / "run")
     assert int(progress.state.iteration) == 5
     assert len(progress.plain["rounds"]) == 3  # of two, two and one
 
@@ -241,28 +242,28 @@ def test_changed_settings_are_refused(tmp_path):
     content["settings"]["seed"] = 1
     (tmp_path / "run" / "run.json").write_text(json.dumps(content))
     with pytest.raises(RunError, match="was changed since"):
-        training.resume(climbing(), tmp_path / "run")
+        runs.resume(climbing(), tmp_path / "run")
 
 
 def test_folders_in_use_or_unfit_are_refused(tmp_path):
-    training.train(climbing(2), tmp_path / "run")
+    runs.train(climbing(2), tmp_path / "run")
     with pytest.raises(OutputError, match="gamps resume"):
-        training.train(climbing(2), tmp_path / "run")
+        runs.train(climbing(2), tmp_path / "run")
     with folder.locked(tmp_path / "run"), pytest.raises(RunError, match="another process"):
-        training.resume(climbing(2), tmp_path / "run")
+        runs.resume(climbing(2), tmp_path / "run")
     with pytest.raises(RunError, match="no run"):
         folder.header(tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "best.json").write_text("mine")
     with pytest.raises(OutputError, match="in the way"):
-        training.train(climbing(2), tmp_path / "other")
+        runs.train(climbing(2), tmp_path / "other")
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="Choose another"):
-        training.train(climbing(2), tmp_path / "file" / "run")
+        runs.train(climbing(2), tmp_path / "file" / "run")
 
 
 def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
-    whole = training.train(climbing(), tmp_path / "whole")
+    whole = runs.train(climbing(), tmp_path / "whole")
     interrupted(climbing, tmp_path / "run", 3)
     real = Path.open
 
@@ -273,10 +274,10 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match="No space left"):
-        training.resume(climbing(), tmp_path / "run")
+        runs.resume(climbing(), tmp_path / "run")
     monkeypatch.undo()
     assert checkpoints.latest(tmp_path / "run" / "checkpoints")[0].number == 3
-    assert same(whole, training.resume(climbing(), tmp_path / "run"))
+    assert same(whole, runs.resume(climbing(), tmp_path / "run"))
 
 
 WORDS = Words("log", "gamps.envs.tanks:task")
@@ -355,7 +356,7 @@ def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
     shown = capsys.readouterr().out
     assert "compiling" in shown
     assert "4/4 gradient_norm" in shown
-    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "runs.png").read_bytes().startswith(b"\x89PNG")
     main(["resume", str(out)])  # finished: nothing is left to do
     main(["export", str(out)])
     policy = load_policy(out / "policy")
@@ -419,7 +420,7 @@ def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
     """Episodes to judge by that earned something else: another verdict, by the same Q."""
     words = dataclasses.replace(WORDS, log=log_name, recipe="pgt", iterations=1)
     out, settings = tmp_path / "run", dataclasses.asdict(words) | {"log_sha256": hash_of(log_name)}
-    training.train(build(words, datasets.load(log_name)), out, settings=settings)
+    runs.train(build(words, datasets.load(log_name)), out, settings=settings)
     more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=20, steps=12)
     found = []
     for name, log in (("more", more), ("rich", richer(more, range(20)))):

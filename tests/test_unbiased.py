@@ -7,11 +7,12 @@ import pytest
 import scipy.stats
 
 import truth
-from gamps import gradients, tabular
 from gamps.envs import collect
-from gamps.importance import Ratios, log_rho
+from gamps.exact import tabular
 from gamps.models import Tabular
-from gamps.values import EpisodeReturn, Exact, PerDecisionReturn
+from gamps.search import gradients
+from gamps.search.importance import Ratios, log_rho
+from gamps.search.values import EpisodeReturn, Exact, PerDecisionReturn
 
 N, T, END, DISCOUNT = 100_000, 12, 3, 0.9
 FALSE_ALARM = 1e-6

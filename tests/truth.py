@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from jax.flatten_util import ravel_pytree
 
-from gamps import tabular
+from gamps.exact import tabular
 from gamps.policies import Boltzmann, OneHot
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories

@@ -27,7 +27,8 @@ import tyro
 from trying import killed, left_in, lines_of, run
 
 import gamps
-from gamps import datasets, report
+from gamps import datasets
+from gamps._utils import console
 from gamps.envs import Minigolf
 
 EPISODES, ITERATIONS, STEPS = 50, 6, 100
@@ -193,7 +194,7 @@ def main(python: str, out: Path = Path("docs/results/beside.json")) -> None:
     versions |= results["d3rlpy"].pop("versions")
     settings = {"episodes": EPISODES, "iterations": ITERATIONS, "steps": STEPS}
     content = {"settings": settings | {"versions": versions}, "results": results}
-    with report.atomic(out) as path:
+    with console.atomic(out) as path:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(content, indent=1))
 

@@ -20,8 +20,9 @@ import jax
 import numpy as np
 import tyro
 
-from gamps import evaluation, report
-from gamps.experiments.judging import Problem, minigolf
+from benchmarks.studies.judging import Problem, minigolf
+from gamps import evaluation
+from gamps._utils import console, figures
 
 DISTANCES = (0.15, 0.3, 0.6, 1.0)
 EPISODES = 200
@@ -67,7 +68,7 @@ def main(
     overwrite: bool = False,
 ) -> None:
     """Print the table and write evaluation.json and evaluation.png."""
-    out = report.folder(out, "evaluation", overwrite=overwrite)
+    out = console.folder(out, "evaluation", overwrite=overwrite)
     problem, jobs, cells = minigolf(), [], {}
     for d, distance in enumerate(DISTANCES):
         policy = problem.target(distance)
@@ -104,7 +105,7 @@ def show(cells: dict[str, dict[str, float]], out: Path, logs: int) -> None:
     }  # fmt: skip
     rms = {name: [float(np.sqrt(np.mean(e**2))) for e in each] for name, each in errors.items()}
     bias = {name: [float(np.mean(e)) for e in each] for name, each in errors.items()}
-    table = report.rich_table(
+    table = console.rich_table(
         f"Error of the estimated return, {logs} logs of {EPISODES} games: root mean square (bias)",
         ["estimate", *(f"distance {d:g}" for d in DISTANCES)],
     )
@@ -112,7 +113,7 @@ def show(cells: dict[str, dict[str, float]], out: Path, logs: int) -> None:
         table.add_row(
             name, *(f"{r:.1f} ({b:+.1f})" for r, b in zip(rms[name], bias[name], strict=True))
         )
-    figure, axes = report.panels(1, 1, width=7.0, height=4.2)
+    figure, axes = figures.panels(1, 1, width=7.0, height=4.2)
     for name in names:
         look = {"gamps": "-", "d3rlp": "--", "SCOPE": ":"}[name[:5]]
         axes[0, 0].plot(DISTANCES, rms[name], look, marker="o", markersize=3, label=name)
@@ -121,7 +122,7 @@ def show(cells: dict[str, dict[str, float]], out: Path, logs: int) -> None:
     axes[0, 0].legend(frameon=False, fontsize=7, bbox_to_anchor=(1.0, 1.0))
     settings = {"logs": logs, "episodes": EPISODES, "distances": DISTANCES}
     results = {"rms": rms, "bias": bias}
-    report.save(
+    console.save(
         out, "evaluation", settings=settings, results=results, paper={}, figure=figure, table=table
     )
 

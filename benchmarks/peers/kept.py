@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from gamps import report
+from gamps._utils import summaries
 from gamps.errors import SettingError
 
 LISTS = {"each": "final", "each_chosen": "chosen", "each_best": "best"}
@@ -20,7 +20,7 @@ def row(runs: list[dict[str, Any]]) -> dict[str, Any]:
     lists = {name: [r[key] for r in runs] for name, key in LISTS.items()}
     seconds = [r["processor_seconds"] for r in runs]
     return {
-        **{key: report.summary(lists[name]) for name, key in LISTS.items()},
+        **{key: summaries.summary(lists[name]) for name, key in LISTS.items()},
         "least": min(lists["each"]),
         "seeds": [r["seed"] for r in runs],
         **lists,
@@ -31,7 +31,7 @@ def row(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def pooled(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float | int]:
-    """The `report.summary` of two sets of numbers, from those of each."""
+    """The `summaries.summary` of two sets of numbers, from those of each."""
     n, m = int(one["n"]), int(two["n"])
     mean = (n * one["mean"] + m * two["mean"]) / (n + m)
     squares = sum(

@@ -18,9 +18,9 @@ from jaxtyping import Array
 from gamps import datasets
 from gamps.envs import pendulum, swimmer
 from gamps.envs.simulated import Simulated
-from gamps.fitting import Keep
-from gamps.learning import ModelClass, Settings, classes_of, learn
+from gamps.learner import ModelClass, Settings, classes_of, learn
 from gamps.policies import Bent, Policy
+from gamps.search.fitting import Keep
 from gamps.tasks import Task
 
 TASKS = {"minigolf": GOLF.task, "swimmer": swimmer.task, "pendulum": pendulum.task}

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from domains import DOMAINS, TUNING, Actor, evaluate, log_of
 
-from gamps import report
+from gamps._utils import console
 from gamps.errors import GampsError, SettingError
-from gamps.experiments.cells import kept
+from gamps.paper.cells import kept
 
 # The first of each is d3rlpy's default.
 TRIALS: dict[str, list[dict[str, Any]]] = {
@@ -83,7 +83,7 @@ def run(cells: dict[str, dict[str, Any]], out: Path, python: str) -> dict[str, d
     folder = out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
     missing = [name for name in cells if kept(folder / f"{name}.json", cells[name]) is None]
-    with report.bar("peers", len(cells)) as advance:
+    with console.bar("peers", len(cells)) as advance:
         for name in cells:
             if name not in missing:
                 advance(name)
@@ -130,7 +130,7 @@ def _finish(name: str, job: dict[str, Any], folder: Path) -> None:
         "curve": returns,
         "processor_seconds": trained["seconds"],
     }
-    with report.atomic(folder / f"{name}.json") as path:
+    with console.atomic(folder / f"{name}.json") as path:
         path.write_text(json.dumps({"arguments": job, "result": result}) + "\n", encoding="utf-8")
     (folder / f"{name}.trained").unlink()
 

@@ -25,11 +25,11 @@ import tyro
 from domains import DOMAINS, GOLF, TUNING
 from tyro.extras import SubcommandApp
 
-from gamps import report
-from gamps.compilation import keep_compiled
+from gamps._utils import console, figures, summaries
+from gamps._utils.compile_cache import keep_compiled
+from gamps._utils.worker_pool import cores
 from gamps.errors import GampsError, SettingError
-from gamps.experiments.cells import run_cells
-from gamps.processes import cores
+from gamps.paper.cells import run_cells
 
 OUT = Path("runs/peers")
 SMALL = ("minigolf-50", "swimmer-100", "pendulum-100")
@@ -64,7 +64,7 @@ def _ours(
         for variant in variants
         for seed in (range(DOMAINS[name].logs) if seeds is None else seeds)
     }
-    with report.bar("gamps", len(cells)) as advance:
+    with console.bar("gamps", len(cells)) as advance:
         return run_cells(ours.work, cells, out / "ours", workers=workers, advance=advance)
 
 
@@ -122,7 +122,7 @@ def cell(
     else:
         cells = peers.cells_of(domain, [seed], {who: [trial]})
         (made,) = peers.run(cells, out, python).values()
-    report.console.print_json(json.dumps(made))
+    console.terminal.print_json(json.dumps(made))
 
 
 def _result(path: Path, seed: int) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def draw(*, out: Path = OUT, earlier: Path | None = None) -> None:
         "optimum": {"minigolf": float(GOLF.optimal_return())},
     }
     out.mkdir(parents=True, exist_ok=True)
-    report.save(
+    console.save(
         out,
         "peers",
         settings=settings,
@@ -212,7 +212,7 @@ def _trials(where: str, out: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _table(results: dict[str, Any]) -> Any:
-    table = report.rich_table(
+    table = console.rich_table(
         "Mean action, fresh episodes of the true simulator (mean ± std over logs)",
         ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "seconds"],
         caption="final: the policy that training ends with; of gamps, the one it hands out. By its "
@@ -228,7 +228,7 @@ def _table(results: dict[str, Any]) -> Any:
                     name,
                     label,
                     str(row["final"]["n"]),
-                    *(report.spread(row[k], 2) for k in ("final", "chosen", "best")),
+                    *(summaries.spread(row[k], 2) for k in ("final", "chosen", "best")),
                     f"{row['least']:.2f}",
                     f"{row['seconds']:.0f}",
                 )
@@ -238,7 +238,7 @@ def _table(results: dict[str, Any]) -> Any:
 
 def _figure(results: dict[str, Any]) -> Any:
     shown = {name: rows for name, rows in results.items() if rows}
-    figure, axes = report.panels(2, -(-len(shown) // 2), width=3.6, height=2.9)
+    figure, axes = figures.panels(2, -(-len(shown) // 2), width=3.6, height=2.9)
     for axis, (name, rows) in zip(axes.ravel(), shown.items(), strict=False):
         present = [who for who in LABELS if who in rows]
         for i, who in enumerate(present):

@@ -13,9 +13,9 @@ normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps
 """
 
 from gamps._version import __version__
-from gamps.deployed import load_policy
-from gamps.recipes import gamps, gamps_paper, ml, pgt, reinforce
+from gamps.deployment.load import load_policy
 from gamps.search import Search, run
+from gamps.search.recipes import gamps, gamps_paper, ml, pgt, reinforce
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 

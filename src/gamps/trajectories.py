@@ -118,7 +118,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
         raise TrajectoryError("episodes", "the list is empty", "Pass at least one Episode")
     for i, episode in enumerate(episodes):
         if episode.behaviour_log_prob is None:
-            mend = "Log them, or estimate the logging policy by gamps.behaviour.estimate"
+            mend = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
             raise TrajectoryError("behaviour_log_prob", "missing", mend, index=i)
     rows = [Episode._make(map(np.asarray, episode)) for episode in episodes]
     for i, row in enumerate(rows):

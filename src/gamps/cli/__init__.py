@@ -12,7 +12,8 @@ import jax
 import tyro
 from tyro.extras import SubcommandApp
 
-from gamps import bench, experiments
+from gamps import paper
+from gamps._utils.compile_cache import keep_compiled
 from gamps._version import __version__
 from gamps.cli.collect import collect
 from gamps.cli.compare import compare
@@ -25,7 +26,6 @@ from gamps.cli.play import play
 from gamps.cli.report import report
 from gamps.cli.settings_file import with_settings
 from gamps.cli.train import resume, train
-from gamps.compilation import keep_compiled
 from gamps.errors import GampsError
 
 DESCRIPTION = """Batch policy search with gradient-aware models.
@@ -49,11 +49,6 @@ Each prints a table that puts our numbers beside the paper's and writes NAME.jso
 --out; --quick gives a small version in seconds."""
 
 
-BENCH = """Speed on this machine, as ratios within one run.
-
-An absolute time means little on a shared machine; the ratio to the engine run bare does."""
-
-
 COMMANDS: dict[str, Callable[..., None]] = {
     "import": import_,
     "collect": collect,
@@ -74,14 +69,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
 def application() -> SubcommandApp:
     """All commands."""
     app = SubcommandApp()
-    for group, module, text in (
-        ("reproduce", experiments, REPRODUCE),
-        ("bench", bench, BENCH),
-    ):
-        commands = SubcommandApp()
-        for name in module.__all__:
-            commands.command(name=name)(getattr(module, name))
-        app.command(commands, name=group, help=text)
+    commands = SubcommandApp()
+    for name in paper.__all__:
+        commands.command(name=name)(getattr(paper, name))
+    app.command(commands, name="reproduce", help=REPRODUCE)
     for name, command in COMMANDS.items():
         app.command(name=name)(command)
     app.command(name="version")(version)

@@ -10,12 +10,13 @@ import jax
 import numpy as np
 import tyro
 
-from gamps import datasets, report
+from gamps import datasets
+from gamps._utils import console
+from gamps._utils.worker_pool import cores
 from gamps.datasets.simulation import LANES
 from gamps.errors import OutputError, SettingError
 from gamps.policies import Policy, rebuild
-from gamps.processes import cores
-from gamps.training.named import policy_named
+from gamps.runs.resolve import policy_named
 
 
 def collect(
@@ -59,7 +60,7 @@ def collect(
     if folder.exists() and not overwrite:
         raise OutputError(f"{folder}: exists already. Choose another name, or add --overwrite")
     behaviour = _policy(policy, env, std)
-    with report.bar(f"collect {env}", -(-episodes // LANES)) as advance:
+    with console.bar(f"collect {env}", -(-episodes // LANES)) as advance:
         log = datasets.collect(
             env,
             behaviour,
@@ -73,13 +74,13 @@ def collect(
         dataset, log, behaviour, env=env, steps=steps, discount=discount, overwrite=overwrite
     )
     returns, lengths = np.asarray(log.rewards.sum(axis=1)), np.asarray(log.lengths)
-    table = report.rich_table(f"{dataset}: {env}", ["", "mean", "std", "least", "most"])
+    table = console.rich_table(f"{dataset}: {env}", ["", "mean", "std", "least", "most"])
     for name, values in (("return", returns), ("steps", lengths)):
         numbers = (values.mean(), values.std(), values.min(), values.max())
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
-    report.console.print(table)
-    report.say(f"{episodes} episodes, {lengths.sum()} steps")
-    report.say(f"written: {folder}")
+    console.say(table)
+    console.say(f"{episodes} episodes, {lengths.sum()} steps")
+    console.say(f"written: {folder}")
 
 
 def _policy(words: str, env: str, std: float) -> Policy:

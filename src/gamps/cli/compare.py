@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from gamps import evaluation, report
+from gamps import evaluation
+from gamps._utils import console, figures
 from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
 from gamps.evaluation.verdict import POOR, ROBUST
-from gamps.training.finished import Finished
-from gamps.training.judged import Judged, judged
+from gamps.runs.evaluate_run import Judged, judged
+from gamps.runs.open_run import Finished
 
 LEAST = 3  # runs that an interval over runs needs
 
@@ -49,11 +50,11 @@ def compare(
     """
     if len(set(runs)) < 2:
         raise SettingError("runs", f"{len(set(runs))}", "Name at least two different ones")
-    out = report.folder(out, "compare", overwrite=overwrite)
+    out = console.folder(out, "compare", overwrite=overwrite)
     for run in runs:
         say_imports(run)
     every: dict[str, Judged] = {}
-    with report.bar("compare", len(runs)) as advance:
+    with console.bar("compare", len(runs)) as advance:
         for run in runs:
             every[str(run)] = judged(run, confidence=confidence, interval=interval)
             advance(str(run))
@@ -65,7 +66,7 @@ def compare(
             pairs[a, b] = evaluation.interval_of(gain, interval, confidence=confidence)
     groups = _groups(every, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
-    table = report.rich_table(
+    table = console.rich_table(
         f"{len(every)} runs by {ROBUST} on their held-out episodes",
         ["run", *differ, "verdict", "improvement", bounds, "support"],
     )
@@ -85,21 +86,21 @@ def compare(
     }  # fmt: skip
     settings = {"confidence": confidence, "interval": interval}
     figure = _figure(every, pairs, groups)
-    report.save(
+    console.save(
         out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
     )
     for (a, b), found in pairs.items():
-        report.say(
+        console.say(
             f"{b} over {a}, on the same episodes: {found.estimate:.4g} ({found.low:.4g} to "
             f"{found.high:.4g})"
         )
     for name, found in groups.items():
-        report.say(
+        console.say(
             f"interquartile mean over seeds, {name}: {found.estimate:.4g} ({found.low:.4g} to "
             f"{found.high:.4g})"
         )
     if any(run.verdict.support.grade == POOR for run in every.values()):
-        report.say("where support is poor, no number here can be relied on", "yellow")
+        console.say("where support is poor, no number here can be relied on", "yellow")
 
 
 def _terms(run: Judged) -> evaluation.Terms:
@@ -143,7 +144,7 @@ def _figure(
     rows += [(f"{short[b].partition(':')[0]} over {short[a].partition(':')[0]}", found, "#1d6fa5")
              for (a, b), found in pairs.items()]  # fmt: skip
     rows += [(f"IQM, {name[:26]}", found, "#2a9d5c") for name, found in groups.items()]
-    figure, axes = report.panels(1, 1, width=7.5, height=0.35 * len(rows) + 1.1)
+    figure, axes = figures.panels(1, 1, width=7.5, height=0.35 * len(rows) + 1.1)
     axis = axes[0, 0]
     for row, (_, gain, colour) in enumerate(rows):
         axis.plot([gain.low, gain.high], [row, row], color=colour, linewidth=2.5)

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import tyro
 from rich.text import Text
 
-from gamps import evaluation, report
+from gamps import evaluation
+from gamps._utils import console
 from gamps.cli.strangers import say_imports
 from gamps.evaluation import verdict as verdicts
-from gamps.training.judged import Judged, judged, rows_of, said
+from gamps.runs.evaluate_run import Judged, judged, rows_of, said
 
 STATUS = {verdicts.DEPLOY: 0, verdicts.NOT_SHOWN: 3, verdicts.WORSE: 4}
 COLOURS = {verdicts.DEPLOY: "green", verdicts.NOT_SHOWN: "yellow", verdicts.WORSE: "red"}
@@ -70,7 +71,7 @@ def _plain(found: Judged) -> dict[str, Any]:
 def _show(run: Path, found: Judged) -> None:
     verdict = found.verdict
     bounds = f"{found.every[verdicts.ROBUST].value.confidence:.0%} bounds"
-    table = report.rich_table(
+    table = console.rich_table(
         f"{run}: {verdict.value.estimate:.4g}, logging policy {verdict.behaviour.estimate:.4g}",
         ["estimate", "value", bounds, "improvement", bounds],
         caption=f"The verdict rests on {verdicts.ROBUST}. Bounds are one-sided; those of "
@@ -78,14 +79,14 @@ def _show(run: Path, found: Judged) -> None:
     )
     for row in rows_of(found):
         table.add_row(*row)
-    report.console.print(table)
+    console.say(table)
     support = verdict.support
-    report.say(
+    console.say(
         f"support: {support.ess:.1f} effective episodes of {found.made.held_out.n_trajectories}, "
         f"Pareto-k {support.pareto_k:.2f}: {support.grade}"
     )
     if found.dropped:
-        report.say(f"{found.dropped} episodes that training saw are left out", "yellow")
-    report.say_estimated(found.densities)
+        console.say(f"{found.dropped} episodes that training saw are left out", "yellow")
+    console.say_estimated(found.densities)
     word = (verdict.word, f"bold {COLOURS[verdict.word]}")
-    report.say(Text.assemble(word, f": {said(verdict)}"))
+    console.say(Text.assemble(word, f": {said(verdict)}"))

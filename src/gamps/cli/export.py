@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from gamps import datasets, exporting, report
+from gamps import datasets
+from gamps._utils import console
 from gamps.cli.strangers import say_imports
-from gamps.training import build
-from gamps.training.loop import taken_up
-from gamps.training.named import check_named
-from gamps.training.words import words_in
+from gamps.deployment import write
+from gamps.runs import build
+from gamps.runs.loop import taken_up
+from gamps.runs.resolve import check_named
+from gamps.runs.spec import words_in
 
 
 def export(
@@ -38,7 +40,7 @@ def export(
       onnx: write OUT.onnx too, the mean action; needs pip install "gamps[onnx]".
     """
     target = run / "policy" if out is None else out
-    exporting.refuse_taken(target, onnx=onnx)
+    write.refuse_taken(target, onnx=onnx)
     say_imports(run)
     words = words_in(run)
     check_named(words)
@@ -46,12 +48,12 @@ def export(
     training = build(words, data)
     progress, done, refused = taken_up(training, run)
     for error in refused:
-        report.say(f"passed over: {error}", "yellow")
+        console.say(f"passed over: {error}", "yellow")
     if done < training.total and "stopped" not in progress.plain:
         missing = f"{done} of {training.total} iterations"
-        report.say(f"not finished: {missing}. gamps resume {run}", "yellow")
+        console.say(f"not finished: {missing}. gamps resume {run}", "yellow")
     policy = progress.best if which == "best" else progress.state.policy
     notes = {"run": asdict(words), "iterations": done, "which": which, "densities": data.densities}
-    exporting.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
-    report.say_estimated(data.densities)
-    report.say(f"written: {target}")
+    write.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
+    console.say_estimated(data.densities)
+    console.say(f"written: {target}")

@@ -9,8 +9,10 @@ import jax
 import numpy as np
 import tyro
 
-from gamps import behaviour, datasets, report
+from gamps import datasets
+from gamps._utils import console
 from gamps.errors import OutputError, SettingError
+from gamps.policies import estimation
 from gamps.trajectories import from_episodes
 
 
@@ -49,7 +51,7 @@ def import_(
       actions: columns, one a dimension.
       reward: column.
       log_prob: column with the log-density of the action under the logging policy. If it was not
-        logged, leave it out and go on with gamps fit-behaviour.
+        logged, leave it out and go on with gamps fit-estimation.
       next_observations: columns, one a dimension, in the order of the observations.
       terminated: column that is not zero where the environment ended the episode.
       time: column that must grow within an episode; it is only checked.
@@ -74,7 +76,7 @@ def import_(
         densities="known" if log_prob else "missing",
         overwrite=overwrite,
     )
-    say = report.say
+    say = console.say
     say(f"{log.n_trajectories} episodes, {int(log.lengths.sum())} steps")
     say(f"written: {folder}")
     if log_prob:
@@ -111,21 +113,21 @@ def fit_behaviour(
     episodes, discount, densities = datasets.load_episodes(log)
     if densities == "known":
         raise SettingError("log", f"{log} has its densities", "Use it as it is")
-    with report.console.status("fitting …"):
-        found = behaviour.estimate(jax.random.key(seed), episodes)
+    with console.terminal.status("fitting …"):
+        found = estimation.estimate(jax.random.key(seed), episodes)
     folder = datasets.save(
         dataset, found.trajectories, found.policy,
         discount=discount, densities="estimated", overwrite=overwrite,
     )  # fmt: skip
-    table = report.rich_table("logging policy, estimated", ["kind", "held-out log-likelihood"])
+    table = console.rich_table("logging policy, estimated", ["kind", "held-out log-likelihood"])
     for kind, value in found.held_out.items():
         table.add_row(f"{kind} *" if kind == found.kind else kind, f"{value:.4f}")
-    report.console.print(table)
-    table = report.rich_table("calibration on held-out actions", ["should be", "is"])
+    console.say(table)
+    table = console.rich_table("calibration on held-out actions", ["should be", "is"])
     for name, value in found.calibration.items():
         table.add_row(name, f"{value:.1%}")
-    report.console.print(table)
-    report.say(f"written: {folder}")
+    console.say(table)
+    console.say(f"written: {folder}")
 
 
 def _check(dataset: str, discount: float, overwrite: bool) -> None:

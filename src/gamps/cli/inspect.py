@@ -9,9 +9,11 @@ from typing import Annotated
 import tyro
 from rich.text import Text
 
-from gamps import datasets, inspection, report
-from gamps.training.named import policy_named, policy_of, task_of
-from gamps.training.words import POLICIES, check_choice
+from gamps import datasets
+from gamps._utils import console
+from gamps.runs import inspection
+from gamps.runs.resolve import policy_named, policy_of, task_of
+from gamps.runs.spec import POLICIES, check_choice
 
 COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -49,11 +51,11 @@ def inspect(
     if json_:
         print(json.dumps([finding._asdict() for finding in found], indent=1))
     else:
-        table = report.rich_table(f"{log}", ["grade", "what", "found", "mend"])
+        table = console.rich_table(f"{log}", ["grade", "what", "found", "mend"])
         for column in table.columns:
             column.justify = "left"
         for f in found:
             table.add_row(Text(f.grade, COLOURS[f.grade]), f.what, f.found, f.mend)
-        report.console.print(table)
+        console.say(table)
     if any(finding.grade == inspection.FATAL for finding in found):
         sys.exit(1)

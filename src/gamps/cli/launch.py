@@ -10,15 +10,16 @@ from typing import Annotated
 import tyro
 from rich.live import Live
 
-from gamps import checkpoints, launching, report
+from gamps import cluster
+from gamps._utils import console
 from gamps.cli.strangers import say_imports
 from gamps.cli.train import figure
+from gamps.cluster.cluster import require_ray
+from gamps.cluster.sweeps import Outcome
 from gamps.errors import SettingError, WorkerError
-from gamps.launching.begin import begin, refuse_early
-from gamps.launching.cluster import require_ray
-from gamps.launching.sweeps import Outcome
-from gamps.training import Words, folder
-from gamps.training.words import words_in
+from gamps.runs import Words, checkpoints, folder
+from gamps.runs.begin import begin, refuse_early
+from gamps.runs.spec import words_in
 
 
 def launch(
@@ -94,24 +95,24 @@ def launch(
             stream, some,
         )  # fmt: skip
         refuse_early(words, run)
-        report.say(f"reading and inspecting {log} …")
+        console.say(f"reading and inspecting {log} …")
         begin(words, run)
     total = words_in(run).iterations
-    report.say("starting Ray …")
+    console.say("starting Ray …")
     with _display(total) as tell:
-        status = launching.job(
+        status = cluster.job(
             run, processes=processes, patience=patience, address=address, tell=tell
         )
     figure(run)
     found, _ = checkpoints.latest(folder.checkpoint_folder(run))
     if found is not None and "stopped" in found.plain["progress"]:
-        report.say(f"stopped: {found.plain['progress']['stopped']}", "yellow")
-    report.say(
+        console.say(f"stopped: {found.plain['progress']['stopped']}", "yellow")
+    console.say(
         f"{status.done} iterations, {status.restarts} restarts, {status.processes} processes at "
         "the end"
     )
-    report.say(f"written: {run}")
-    report.say(f"next: gamps evaluate {run}, gamps export {run}")
+    console.say(f"written: {run}")
+    console.say(f"next: gamps evaluate {run}, gamps export {run}")
 
 
 def sweep(
@@ -149,24 +150,24 @@ def sweep(
       address: of a Ray cluster, host:port, or auto; by default a Ray of its own is started on this
         machine, for you alone.
     """
-    values = launching.read_sweep(file)
-    launching.refuse_early(values, out)
-    tasks = launching.planned(values)
+    values = cluster.read_sweep(file)
+    cluster.refuse_early(values, out)
+    tasks = cluster.planned(values)
     count = 0
 
-    with report.bar("sweep", len(tasks)) as advance:
+    with console.bar("sweep", len(tasks)) as advance:
 
         def tell(outcome: Outcome) -> None:
             nonlocal count
             count += 1
             word = "failed" if outcome.message else "kept" if outcome.kept else "done"
             advance(f"{outcome.task.name} {word}")
-            if not report.console.is_terminal:
+            if not console.terminal.is_terminal:
                 print(f"{count}/{len(tasks)} {outcome.task.name}: {word}", flush=True)
 
-        outcomes = launching.sweep(tasks, out, workers=workers, address=address, tell=tell)
+        outcomes = cluster.sweep(tasks, out, workers=workers, address=address, tell=tell)
     _table(file, outcomes)
-    report.say(f"written: {out / 'results'}")
+    console.say(f"written: {out / 'results'}")
     failed = [outcome for outcome in outcomes if outcome.message]
     if failed:
         first = f"{failed[0].task.name}: {failed[0].message}"
@@ -174,7 +175,7 @@ def sweep(
 
 
 def _table(file: Path, outcomes: Sequence[Outcome]) -> None:
-    table = report.rich_table(
+    table = console.rich_table(
         f"{file.name}: {len(outcomes)} tasks", ["task", "iterations", "estimate", "lower", "best"]
     )
     for outcome in outcomes:
@@ -185,26 +186,26 @@ def _table(file: Path, outcomes: Sequence[Outcome]) -> None:
         numbers = [metrics.get("estimate"), metrics.get("lower"), decided.get("best_lower")]
         shown = ["too thin" if number is None else f"{number:.4g}" for number in numbers]
         table.add_row(outcome.task.name, str(metrics["iteration"]), *shown)
-    report.console.print(table)
+    console.say(table)
 
 
 @contextmanager
-def _display(total: int) -> Iterator[Callable[[launching.Status], None]]:
+def _display(total: int) -> Iterator[Callable[[cluster.Status], None]]:
     """One line that changes on a terminal, plain lines elsewhere."""
-    console, last = report.console, [""]
+    terminal, last = console.terminal, [""]
 
-    def text(status: launching.Status) -> str:
+    def text(status: cluster.Status) -> str:
         many = "1 process" if status.processes == 1 else f"{status.processes} processes"
         return f"{status.done}/{total} iterations, {many}, {status.restarts} restarts"
 
-    def news(status: launching.Status) -> None:
+    def news(status: cluster.Status) -> None:
         if status.news:
             again = f"starting again from iteration {status.done}"
-            report.say(f"{status.news}: {again}", "yellow")
+            console.say(f"{status.news}: {again}", "yellow")
 
-    if not console.is_terminal:
+    if not terminal.is_terminal:
 
-        def line(status: launching.Status) -> None:
+        def line(status: cluster.Status) -> None:
             news(status)
             if text(status) != last[0]:
                 last[0] = text(status)
@@ -212,9 +213,9 @@ def _display(total: int) -> Iterator[Callable[[launching.Status], None]]:
 
         yield line
         return
-    with Live(console=console, refresh_per_second=4) as live:
+    with Live(console=terminal, refresh_per_second=4) as live:
 
-        def show(status: launching.Status) -> None:
+        def show(status: cluster.Status) -> None:
             news(status)
             live.update(text(status))
 

@@ -10,10 +10,10 @@ import gymnasium
 import numpy as np
 import tyro
 
-from gamps import report
-from gamps.deployed import DeployedPolicy, load_policy
+from gamps._utils import console, figures
+from gamps.deployment.load import DeployedPolicy, load_policy
 from gamps.errors import GampsError, RunError, SettingError
-from gamps.training.folder import refuse_unwritable
+from gamps.runs.folder import refuse_unwritable
 
 LONGEST = 10_000  # steps of an episode that nothing ends
 
@@ -54,7 +54,7 @@ def play(
     target = beside if out is None else out
     refuse_unwritable(target)
     policy = load_policy(exported)
-    report.say_estimated(str(policy.header["notes"].get("densities")))
+    console.say_estimated(str(policy.header["notes"].get("densities")))
     try:
         made = gymnasium.make(env, render_mode="rgb_array")
     except Exception:  # what an environment cannot render, it refuses in its own way
@@ -64,7 +64,7 @@ def play(
             raise SettingError("env", f"{env}: {error}", "Give an id of Gymnasium") from error
     generator = np.random.default_rng(seed)
     returns, lengths, first = [], [], None
-    with report.bar(f"play {env}", episodes) as advance:
+    with console.bar(f"play {env}", episodes) as advance:
         for i in range(episodes):
             try:
                 shown = _episode(
@@ -80,14 +80,14 @@ def play(
             lengths.append(len(shown["rewards"]))
             advance(f"return {returns[-1]:.2f}")
     made.close()
-    table = report.rich_table(f"{env}", ["", "mean", "std", "least", "most"])
+    table = console.rich_table(f"{env}", ["", "mean", "std", "least", "most"])
     for name, values in (("return", np.asarray(returns)), ("steps", np.asarray(lengths))):
         numbers = (values.mean(), values.std(), values.min(), values.max())
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
-    report.console.print(table)
+    console.say(table)
     target.mkdir(parents=True, exist_ok=True)
     written = _picture(first or {}, target)
-    report.say(f"written: {written}")
+    console.say(f"written: {written}")
 
 
 def _episode(
@@ -120,12 +120,12 @@ def _episode(
 def _picture(shown: dict[str, list[Any]], out: Path) -> str:
     if shown["frames"]:
         chosen = [shown["frames"][int(i)] for i in np.linspace(0, len(shown["frames"]) - 1, 6)]
-        figure, axes = report.panels(1, 6, width=2.2, height=2.2)
+        figure, axes = figures.panels(1, 6, width=2.2, height=2.2)
         for axis, frame in zip(axes[0], chosen, strict=True):
             axis.imshow(frame)
             axis.set_axis_off()
     else:
-        figure, axes = report.panels(1, 3)
+        figure, axes = figures.panels(1, 3)
         for axis, name in zip(axes[0], ("observations", "actions", "rewards"), strict=True):
             values = np.asarray(shown[name]).reshape(len(shown[name]), -1)
             for j, column in enumerate(values.T):
@@ -134,6 +134,6 @@ def _picture(shown: dict[str, list[Any]], out: Path) -> str:
                 axis.legend(fontsize=7, frameon=False)
             axis.set_title(name, fontsize=9)
             axis.set_xlabel("step")
-    with report.atomic(out / "play.png") as path:
+    with console.atomic(out / "play.png") as path:
         figure.savefig(path, dpi=120, bbox_inches="tight")
     return f"{out / 'play.png'}"

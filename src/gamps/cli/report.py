@@ -7,13 +7,12 @@ from typing import Annotated
 
 import tyro
 
-from gamps import report as reports
-from gamps._utils import atomic_io
+from gamps._utils import atomic_io, console
 from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
-from gamps.training.judged import judged, said
+from gamps.runs.evaluate_run import judged, said
 
 PAGE, PICTURES = "report.html", "report"
 
@@ -49,7 +48,7 @@ def report(
         if path.exists() and not overwrite:
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
     say_imports(run)
-    with reports.bar("report", 3) as advance:
+    with console.bar("report", 3) as advance:
         found = judged(run, log=log, confidence=confidence, interval=interval)
         advance("verdict")
         parts = sections(run, found)
@@ -71,5 +70,5 @@ def report(
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")
     size = f"{len(text) / 1e6:.1f} MB"
-    reports.say(f"{found.verdict.word}: {said(found.verdict)}")
-    reports.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")
+    console.say(f"{found.verdict.word}: {said(found.verdict)}")
+    console.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from gamps.errors import SettingError
-from gamps.training import Words
+from gamps.runs import Words
 
 
 def with_settings(arguments: Sequence[str]) -> list[str]:

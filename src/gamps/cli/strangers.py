@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gamps.training import folder
-from gamps.training.words import modules_of_others
+from gamps.runs import folder
+from gamps.runs.spec import modules_of_others
 
 
 def say_imports(run: Path) -> None:

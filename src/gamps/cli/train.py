@@ -14,14 +14,17 @@ import numpy as np
 import tyro
 from rich.live import Live
 
-from gamps import datasets, inspection, report, sharding
+from gamps import datasets
+from gamps._utils import console, figures
 from gamps.cli.strangers import say_imports
+from gamps.cluster import joining
 from gamps.errors import MissingExtraError
-from gamps.learning import Progress
-from gamps.training import Words, folder, loop
-from gamps.training.named import check_named, policy_of, task_of
-from gamps.training.prepared import prepared
-from gamps.training.words import check, hash_of, words_in
+from gamps.learner import Progress
+from gamps.runs import Words, folder, inspection, loop
+from gamps.runs.prepared import prepared
+from gamps.runs.resolve import check_named, policy_of, task_of
+from gamps.runs.spec import check, hash_of, words_in
+from gamps.search import placement
 
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
 
@@ -69,7 +72,7 @@ def train(
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
         if actuators clip, a gamps.policies.Bent of it is safer.
       model: auto (chosen by held-out evidence; quadratic for the paper's recipes), linear,
-        quadratic, network, or module:object, a gamps.learning.ModelClass.
+        quadratic, network, or module:object, a gamps.learner.ModelClass.
       recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
       features: module:function of (observation, action), the model's input; here belongs what you
         know of the actuators, such as their limits. By default both as they are.
@@ -88,7 +91,7 @@ def train(
       processes: how many there are.
       process: the number of this one, from 0.
     """
-    over = sharding.chosen(devices, coordinator, processes, process)
+    over = joining.chosen(devices, coordinator, processes, process)
     first = _only_first_speaks()
     words = Words(
         log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
@@ -100,9 +103,9 @@ def train(
     check_named(words)
     if tensorboard:
         _tensorboard_package()
-    report.say(f"reading {log} …")
+    console.say(f"reading {log} …")
     data, built = _prepared(words, over)
-    report.say("inspecting it: compiling …")
+    console.say("inspecting it: compiling …")
     known, start = task_of(task), policy_of(policy, data, seed)
     inspection.refuse_unfit(
         inspection.inspect(data.trajectories, known, start, densities=data.densities)
@@ -115,7 +118,7 @@ def train(
     }
     if first:
         folder.create(out, settings)
-    sharding.wait("created")
+    placement.wait("created")
     _run(training, out, data.densities, tensorboard=tensorboard and first)
 
 
@@ -142,7 +145,7 @@ def resume(
       processes: how many there are.
       process: the number of this one, from 0.
     """
-    over = sharding.chosen(devices, coordinator, processes, process)
+    over = joining.chosen(devices, coordinator, processes, process)
     first = _only_first_speaks()
     if first:
         say_imports(run)
@@ -151,7 +154,7 @@ def resume(
     differ = {k: v for k, v in folder.versions().items() if header["versions"].get(k) != v}
     if differ:
         made = ", ".join(f"{k} {header['versions'].get(k)}, now {v}" for k, v in differ.items())
-        report.say(f"other versions: {made}. The last bits may differ", "yellow")
+        console.say(f"other versions: {made}. The last bits may differ", "yellow")
     data, built = _prepared(words, over)
     tensorboard = bool(header["settings"].get("tensorboard")) and first
     _run(built(), run, data.densities, tensorboard=tensorboard)
@@ -162,20 +165,20 @@ def _prepared(words: Words, over: Any) -> Any:
     if not words.stream:
         return prepared(words, over)
     episodes = datasets.stream(words.log).n_trajectories
-    with report.bar("cutting into shards", episodes) as advance:
+    with console.bar("cutting into shards", episodes) as advance:
         return prepared(words, over, advance)
 
 
 def _only_first_speaks() -> bool:
     """Whether this is the first of all processes; the others work silently."""
     first = jax.process_index() == 0
-    report.console.quiet = report.console.quiet or not first
+    console.terminal.quiet = console.terminal.quiet or not first
     return first
 
 
 def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False) -> None:
-    say = report.say
-    report.say_estimated(densities)
+    say = console.say
+    console.say_estimated(densities)
     writer = None
     if tensorboard:
         writer = _tensorboard_package().SummaryWriter(str(out / "tensorboard"))
@@ -210,8 +213,8 @@ def _run(training: Any, out: Path, densities: str, *, tensorboard: bool = False)
 @contextmanager
 def _display(total: int) -> Iterator[Any]:
     """A live table on a terminal, plain lines elsewhere."""
-    console, began = report.console, time.perf_counter()
-    report.say("compiling …")
+    terminal, began = console.terminal, time.perf_counter()
+    console.say("compiling …")
     first: list[int] = []
 
     def left(iteration: int) -> float:
@@ -220,20 +223,20 @@ def _display(total: int) -> Iterator[Any]:
         passed = time.perf_counter() - began
         return passed / max(iteration - first[0], 1) * (total - iteration)
 
-    if not console.is_terminal:
+    if not terminal.is_terminal:
 
         def line(iteration: int, metrics: dict[str, Any]) -> None:
             numbers = [f"{k} {metrics[k]:.4g}" for k in SHOWN if k in metrics]
             text = f"{iteration}/{total} {' '.join(numbers)} left {left(iteration):.0f}s"
-            if not console.quiet:
+            if not terminal.quiet:
                 print(text, flush=True)
 
         yield line
         return
-    with Live(console=console, refresh_per_second=8) as live:
+    with Live(console=terminal, refresh_per_second=8) as live:
 
         def show(iteration: int, metrics: dict[str, Any]) -> None:
-            table = report.rich_table(f"iteration {iteration} of {total}", ["", "now"])
+            table = console.rich_table(f"iteration {iteration} of {total}", ["", "now"])
             for name in SHOWN:
                 if name in metrics:
                     shown = f"{metrics[name]:.4g}" if np.isfinite(metrics[name]) else "too thin"
@@ -260,7 +263,7 @@ def figure(out: Path) -> None:
     if not lines:
         return
     names = [n for n in ("estimate", "ess", "gradient_norm", "model_loss") if n in lines[-1]]
-    figure, axes = report.panels(1, len(names))
+    figure, axes = figures.panels(1, len(names))
     for axis, name in zip(axes[0], names, strict=True):
         values = [np.nan if line.get(name) is None else line[name] for line in lines]
         axis.plot(np.arange(1, len(values) + 1), values, color="#c1121f")
@@ -270,5 +273,5 @@ def figure(out: Path) -> None:
                               color="#c1121f")  # fmt: skip
         axis.set_title(name.replace("_", " "), fontsize=9)
         axis.set_xlabel("iteration")
-    with report.atomic(out / "training.png") as path:
+    with console.atomic(out / "training.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")

@@ -6,13 +6,13 @@ policy and the discount. Logs larger than memory are read by `stream` and `strea
 `save_chunks`, and learned from in pieces by `shards_of` and `write_shards`.
 """
 
-from gamps.datasets.buffers import LOG_PROB
-from gamps.datasets.cached import shards_of
 from gamps.datasets.collection import collect, policy_for
-from gamps.datasets.cutting import write_shards
-from gamps.datasets.flat import from_flat
+from gamps.datasets.from_flat import from_flat
+from gamps.datasets.minari_export import LOG_PROB
 from gamps.datasets.reading import Dataset, load, load_episodes
-from gamps.datasets.shards import Shards, open_shards
+from gamps.datasets.shard_cache import shards_of
+from gamps.datasets.shard_reader import Shards, open_shards
+from gamps.datasets.shard_writer import write_shards
 from gamps.datasets.streams import Stream, stream
 from gamps.datasets.tables import Columns, read_table, stream_table
 from gamps.datasets.writing import folder_of, save, save_chunks

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from gamps._utils.worker_pool import share_out
 from gamps.errors import GampsError, SettingError
 from gamps.policies import Policy
-from gamps.processes import share_out
 
 LANES = 16  # always so many, or an action's last bit could depend on the size of the log
 Make = str | Callable[[], Any]

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gamps.datasets.blocks import Table, joined, read_csv, read_parquet
-from gamps.datasets.flat import from_flat
+from gamps.datasets.from_flat import from_flat
+from gamps.datasets.table_blocks import Table, joined, read_csv, read_parquet
 from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 

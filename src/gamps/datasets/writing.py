@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, sync_tree
-from gamps.datasets.buffers import LOG_PROB, alike, buffers, space_of
 from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
+from gamps.datasets.minari_export import LOG_PROB, alike, buffers, space_of
 from gamps.datasets.simulation import Make, make_env
 from gamps.errors import DatasetError, DescriptionError, MissingExtraError, OutputError
 from gamps.policies import Policy, describe

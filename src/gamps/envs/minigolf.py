@@ -21,12 +21,12 @@ from gymnasium.wrappers import TimeLimit
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from gamps import tabular
+from gamps._utils.fields import number
 from gamps.envs.adapter import NumpyEnv
+from gamps.exact import tabular
 from gamps.models import LinearGaussian as LinearModel
 from gamps.models import Model
 from gamps.policies import LinearGaussian, RadialBasis
-from gamps.settings import number
 from gamps.tasks import Task
 
 HORIZON = 20

@@ -23,9 +23,9 @@ from gymnasium.experimental.functional import FuncEnv
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from gamps import tabular
 from gamps.envs.adapter import NumpyEnv
 from gamps.errors import SettingError
+from gamps.exact import tabular
 from gamps.models import ActionEffect
 from gamps.policies import Boltzmann, OneHot
 from gamps.tasks import Task

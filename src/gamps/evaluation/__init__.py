@@ -4,7 +4,8 @@
 `difference` of two is paired. `judge` says what may be done with the policy.
 """
 
-from gamps.evaluation.comparison import iqm, stratified
+from gamps.evaluation.aggregate import iqm, stratified
+from gamps.evaluation.estimates import UNSPREAD, Case, Estimate, cases, estimates
 from gamps.evaluation.estimators import (
     ESTIMATORS,
     Evidence,
@@ -17,8 +18,7 @@ from gamps.evaluation.estimators import (
     self_normalised,
     weighted_doubly_robust,
 )
-from gamps.evaluation.every import UNSPREAD, Case, Estimate, cases, estimates
-from gamps.evaluation.fitted import Fitted, fitted_q
+from gamps.evaluation.fitted_q import Fitted, fitted_q
 from gamps.evaluation.intervals import (
     Interval,
     bernstein,
@@ -27,7 +27,7 @@ from gamps.evaluation.intervals import (
     interval_of,
     student,
 )
-from gamps.evaluation.terms import Terms, difference, each, value
+from gamps.evaluation.ratio_sums import Terms, difference, each, value
 from gamps.evaluation.verdict import Support, Verdict, graded, judge, support
 
 __all__ = [

@@ -12,10 +12,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from gamps import importance
 from gamps.errors import SettingError
-from gamps.evaluation.terms import Terms
+from gamps.evaluation.ratio_sums import Terms
 from gamps.policies import Policy
+from gamps.search import importance
 from gamps.trajectories import Trajectories
 
 

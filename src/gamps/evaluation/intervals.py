@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from gamps.errors import SettingError
 from gamps.evaluation.estimators import Evidence
-from gamps.evaluation.terms import Terms, each, left_out, value
+from gamps.evaluation.ratio_sums import Terms, each, left_out, value
 
 RESAMPLES = 2_000
 CHUNK, SMALL = 200, 2_000
@@ -158,7 +158,7 @@ def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Inter
 
 INTERVALS: dict[str, Callable[..., Interval]] = {
     "student": student,
-    # Its correction for skewness makes it shorter than it may be (`gamps reproduce coverage`).
+    # Its correction for skewness makes it shorter than it may be (`benchmarks.studies coverage`).
     "bootstrap": partial(bootstrap, corrected=False),
 }
 

@@ -11,18 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gamps import importance
 from gamps.evaluation.estimators import Evidence, doubly_robust, on_policy
 from gamps.evaluation.intervals import Interval, interval_of
-from gamps.evaluation.terms import difference
+from gamps.evaluation.ratio_sums import difference
 from gamps.policies import Policy
+from gamps.search import importance
 from gamps.trajectories import Trajectories
 
 DEPLOY, NOT_SHOWN, WORSE = "deploy", "not shown to be better", "worse"
 GOOD, FAIR, POOR = "good", "fair", "poor"
 # Least effective episodes, their least share of all, and the largest tail index of the ratios. The
 # doubly robust estimate's interval is right with good support and a little short with fair support,
-# where its bounds are therefore taken with half the error (`gamps reproduce coverage`).
+# where its bounds are therefore taken with half the error (`benchmarks.studies coverage`).
 LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
 SAME = 1e-4  # ratios that are one but for rounding
 LEAST = 25  # episodes that a tail index can be had of

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gamps._utils.noise import categorical
 from gamps.errors import SettingError
 from gamps.models.types import Model
-from gamps.noise import categorical
 from gamps.trajectories import Trajectories
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from gamps._utils.noise import categorical
 from gamps.models.types import FiniteModel
-from gamps.noise import categorical
 
 
 def _log_frequencies(counts: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gamps.linear import regress
+from gamps._utils.fields import number
+from gamps._utils.linear import regress
 from gamps.models.gaussian import GaussianDifference, concatenated
 from gamps.models.types import ClosedFormModel
-from gamps.settings import number
 
 # Relative to the diagonal: keeps the solve finite when all weight is on one transition.
 RIDGE = 1e-6

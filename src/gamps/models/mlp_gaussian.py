@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from gamps._utils.fields import number
+from gamps._utils.networks import MLP
 from gamps.models.gaussian import GaussianDifference, concatenated
-from gamps.networks import MLP
-from gamps.settings import number
 from gamps.trajectories import Trajectories, flat
 
 

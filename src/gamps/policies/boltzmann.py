@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from gamps._utils.noise import categorical
 from gamps.errors import SettingError
-from gamps.noise import categorical
 from gamps.policies.features import OneHot
 from gamps.policies.types import Policy
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gamps._utils.networks import MLP
 from gamps.errors import DescriptionError
-from gamps.networks import MLP
 from gamps.policies.boltzmann import Boltzmann
 from gamps.policies.features import Affine, OneHot, RadialBasis
 from gamps.policies.gaussian import Bent, LinearGaussian, MLPGaussian

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from gamps.settings import number
+from gamps._utils.fields import number
 
 
 class OneHot(eqx.Module):

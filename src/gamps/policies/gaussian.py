@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.scipy.stats import norm
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from gamps._utils.fields import number
+from gamps._utils.networks import MLP
 from gamps.errors import SettingError
-from gamps.networks import MLP
 from gamps.policies.features import Affine
 from gamps.policies.types import Policy
-from gamps.settings import number
 
 SHORTENED = 0.3  # what is left of a mean's way beyond the actuators
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from gamps import importance
-from gamps.noise import normal
+from gamps._utils.noise import normal
 from gamps.policies import Policy
+from gamps.search import importance
+from gamps.search.weights import GradientAware
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
-from gamps.weights import GradientAware
 
 SAMPLES = 64  # imagined next observations of a transition
 TRANSITIONS = 2_000  # that are looked at

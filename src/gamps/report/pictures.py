@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gamps._utils.figures import COLOURS, panels
 from gamps.report.diagnostics import Predictions, Weighing
-from gamps.report.figures import COLOURS, panels
 
 NEW, OLD, GREY = COLOURS["gamps"], COLOURS["ml"], "#5b6875"
 MOST = 4  # dimensions that are drawn

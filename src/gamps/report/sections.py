@@ -9,18 +9,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from gamps import inspection
 from gamps.evaluation import UNSPREAD
 from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
-from gamps.importance import Clip, Window
-from gamps.learning import Settings
+from gamps.learner import Settings
 from gamps.policies import Boltzmann
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
-from gamps.training import folder
-from gamps.training.finished import Finished
-from gamps.training.judged import Judged, rows_of, said
-from gamps.training.named import policy_of
+from gamps.runs import folder, inspection
+from gamps.runs.evaluate_run import Judged, rows_of, said
+from gamps.runs.open_run import Finished
+from gamps.runs.resolve import policy_of
+from gamps.search.importance import Clip, Window
 
 # How each recipe takes the ratios of its weights.
 RATIOS: dict[str, tuple[Any, str]] = {

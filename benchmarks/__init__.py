@@ -1,0 +1,1 @@
+"""What is measured of the library and is not part of it."""

@@ -1,0 +1,154 @@
+"""What a command writes: lines and tables on the console, a bar, files in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from gamps.errors import OutputError
+
+
+def plain_console(**settings: Any) -> Console:
+    """A console that shows every text as it is, brackets and colons included.
+
+    Names, paths and messages come from users and files: to none of them `[red]` is a colour. What
+    is to be coloured says so by a style, of `say` or of a `rich.text.Text`.
+    """
+    return Console(markup=False, emoji=False, **settings)
+
+
+terminal = plain_console()
+"""Where commands print; 120 columns wide in a file or a pipe."""
+if not terminal.is_terminal:
+    terminal = plain_console(width=120)  # a table in a file or a pipe need not fold at 80
+
+
+def say(said: str | Text | Table, style: str | None = None) -> None:
+    """Print a table, or a line as it is, without folding it.
+
+    Args:
+      said: any text; a `Text` if its parts differ in style.
+      style: of the whole line, such as yellow.
+    """
+    terminal.print(
+        said, style=style, markup=False, emoji=False, soft_wrap=not isinstance(said, Table)
+    )
+
+
+def folder(out: Path, name: str, *, overwrite: bool) -> Path:
+    """Make the run folder, refusing to replace an earlier result unasked.
+
+    Raises:
+      OutputError: if `out` already holds a result of that name.
+    """
+    if (out / f"{name}.json").exists() and not overwrite:
+        raise OutputError(
+            f"{out / name}.json: exists already. Choose another --out, or add --overwrite"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
+    return out
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, flushed to disk and renamed over it on success."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _finite(content: Any) -> Any:
+    """JSON knows no infinity: null stands for what is not finite."""
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def save(
+    out: Path,
+    name: str,
+    *,
+    settings: Mapping[str, Any],
+    results: Mapping[str, Any],
+    paper: Mapping[str, Any],
+    figure: Any,
+    table: Table,
+) -> None:
+    """Write `name.json` and `name.png` into the run folder and print the table."""
+    with atomic(out / f"{name}.json") as path:
+        content = {"settings": settings, "results": results, "paper": paper}
+        text = json.dumps(_finite(content), indent=1, default=str, allow_nan=False)
+        path.write_text(text + "\n", encoding="utf-8")
+    with atomic(out / f"{name}.png") as path:
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+    terminal.print(table)
+    say(f"written: {out / name}.json and {out / name}.png")
+
+
+def bar(description: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
+    """A progress bar as a context; calling what it yields advances it by one."""
+
+    @contextlib.contextmanager
+    def context() -> Iterator[Callable[[str], None]]:
+        # In a pipe or a file a bar would only leave blank lines.
+        hidden = not terminal.is_terminal
+        said = TextColumn("{task.description}", style="progress.description", markup=False)
+        columns = (said, *Progress.get_default_columns()[1:])
+        with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
+            task = progress.add_task(description, total=total)
+
+            def advance(doing: str) -> None:
+                progress.update(task, advance=1, description=f"{description}: {doing}")
+
+            yield advance
+
+    return context()
+
+
+def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[int]], Iterator[int]]:
+    """Wrap a range so that each element advances a `bar`."""
+
+    def wrap(iterations: Iterable[int]) -> Iterator[int]:
+        for iteration in iterations:
+            yield iteration
+            advance(doing)
+
+    return wrap
+
+
+def say_estimated(densities: str) -> None:
+    """Everything that rests on estimated densities says so."""
+    if densities == "estimated":
+        say("densities of the log are estimated: ratios are as good as that fit", "yellow")
+
+
+def rich_table(title: str, columns: Sequence[str], caption: str = "") -> Table:
+    """An empty table, numbers to the right; `say` shows its cells as they are."""
+    table = Table(title=title, caption=caption or None, caption_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    return table

@@ -1,0 +1,158 @@
+"""Work shared out among processes of this machine, for what a compiled program cannot do.
+
+Each worker keeps to one core, so that two of them do not fight for the same, and ends when its
+parent does, however that ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection
+from typing import Any, TypeVar
+
+import jax
+
+from gamps._utils.compile_cache import keep_compiled
+from gamps.errors import GampsError, WorkerError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(_cores())
+
+
+def _cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _prepare(core: int, x64: bool) -> None:
+    """In a new worker, before its first computation."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    jax.config.update("jax_enable_x64", x64)
+    with contextlib.suppress(GampsError):  # the parent has said it already
+        keep_compiled()
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])  # type: ignore[union-attr]
+        os._exit(1)  # the parent is gone, and with it whoever could take a result
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _work(pipe: connection.Connection, function: Callable[..., Any], *place: Any) -> None:
+    """A worker's life: items come in by its own pipe, results go out by it, until it closes."""
+    _prepare(*place)
+    while True:
+        try:
+            item = pipe.recv()
+        except EOFError:
+            os._exit(0)  # at once: tearing down an engine's threads is what could hang
+        try:
+            answer: tuple[Any, Exception | None] = function(item), None
+        except Exception as error:
+            answer = None, error
+        try:
+            pipe.send(answer)
+        except Exception as error:  # a result or an error that cannot be sent
+            pipe.send((None, WorkerError(f"an answer could not be sent: {error!r}")))
+
+
+def share_out(
+    function: Callable[[Item], Result], items: Sequence[Item], *, workers: int
+) -> Iterator[tuple[int, Result]]:
+    """Apply a function to every item, in worker processes.
+
+    Every worker has a pipe of its own and shares no lock with another, so none can be left
+    waiting for one that was killed.
+
+    Args:
+      function: a function of a module, since a new process must be able to import it.
+      items: each is sent to a worker.
+      workers: how many processes; with one, the work is done in this process.
+
+    Yields:
+      The item's number and its result, as they are finished.
+
+    Raises:
+      WorkerError: if a worker is killed.
+    """
+    if workers <= 1 or len(items) <= 1:
+        for i, item in enumerate(items):
+            yield i, function(item)
+        return
+    waiting = iter(enumerate(items))
+    places = (_cores()[i % cores()] for i in itertools.count())
+    running: dict[Any, int] = {}  # by a worker's pipe: the number of its item
+    started = []
+    try:
+        for i, item in itertools.islice(waiting, workers):
+            pipe, process = _start(function, next(places))
+            started.append((pipe, process))
+            running[pipe] = i
+            _send(pipe, item)
+        while running:
+            answers = [(_received(pipe), pipe) for pipe in connection.wait(list(running))]
+            for (result, error), pipe in sorted(answers, key=lambda a: a[0][1] is not None):
+                i = running.pop(pipe)
+                if error is not None:
+                    raise error
+                for after, item in itertools.islice(waiting, 1):
+                    running[pipe] = after
+                    _send(pipe, item)
+                yield i, result
+    finally:
+        for pipe, _ in started:
+            pipe.close()
+        for _, process in started:
+            _end(process)
+
+
+def _start(function: Callable[..., Any], core: int) -> tuple[Any, Any]:
+    context = multiprocessing.get_context("spawn")
+    mine, its = context.Pipe()
+    x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    process = context.Process(target=_work, args=(its, function, core, x64), daemon=True)
+    process.start()
+    its.close()  # so that the worker's end of it closes with the worker
+    return mine, process
+
+
+def _send(pipe: Any, item: Any) -> None:
+    with contextlib.suppress(BrokenPipeError):  # a worker gone already: receiving will say so
+        pipe.send(item)
+
+
+def _received(pipe: Any) -> tuple[Any, Exception | None]:
+    try:
+        answer: tuple[Any, Exception | None] = pipe.recv()
+    except (EOFError, ConnectionResetError):
+        return None, WorkerError(
+            "a worker process was killed, or could not start. Is there memory enough for so many? "
+            'A script of yours must start its work under if __name__ == "__main__":'
+        )
+    return answer
+
+
+def _end(process: Any, seconds: float = 10.0) -> None:
+    """Idle workers end by themselves as their pipe closes; one still at work is ended."""
+    process.join(0.5)
+    if process.is_alive():
+        process.terminate()
+        process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()

@@ -1,0 +1,73 @@
+"""The shards of a Minari dataset, kept beside its data and made when they are first wanted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gamps.datasets.hashes import check_hashes, files_of, hashes_of
+from gamps.datasets.shard_reader import Shards, open_shards
+from gamps.datasets.shard_writer import silent, write_shards
+from gamps.datasets.streams import stream
+from gamps.errors import DatasetError
+
+FOLDER = "shards"
+
+
+def shards_of(
+    name: str | Path,
+    *,
+    folder: str | Path | None = None,
+    steps: int = 200_000,
+    advance: Callable[[str], None] = silent,
+) -> Shards:
+    """The shards of a dataset: those of the last time, if the dataset is still the same.
+
+    Whether it is, its files' sizes and times say; if these differ, their hashes do.
+
+    Args:
+      name: a dataset's name, or its folder.
+      folder: where the shards are kept; beside the data by default.
+      steps: of a shard, about.
+      advance: called once an episode while shards are made; `stream(name).n_trajectories` in all.
+
+    Returns:
+      The shards, opened.
+
+    Raises:
+      DatasetError: if the dataset cannot be trusted.
+      OutputError: if shards cannot be written there.
+    """
+    log = stream(name)
+    target = log.folder / FOLDER if folder is None else Path(folder)
+    stamps = _stamps(log.folder)
+    kept: Shards | None = None
+    with contextlib.suppress(DatasetError):  # none yet, or damaged: made again
+        kept = open_shards(target)
+    wanted = {"stamps": stamps, "steps": steps}
+    if kept is not None and _said(kept, "stamps", "steps") == wanted:
+        return kept
+    digests = hashes_of(log.folder)
+    if kept is not None and _said(kept, "sha256", "steps") == {"sha256": digests, "steps": steps}:
+        return kept
+    check_hashes(log.folder, digests)
+    return write_shards(
+        log.fields(), target, behaviour=log.behaviour, discount=log.discount,
+        densities=log.densities, steps=steps, source=wanted | {"sha256": digests},
+        overwrite=True,  # another process may have made them meanwhile
+        advance=advance,
+    )  # fmt: skip
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    """Size and time of change of every file of the data."""
+    stats = {path.relative_to(folder).as_posix(): path.stat() for path in files_of(folder)}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
+
+
+def _said(kept: Shards, *names: str) -> dict[str, Any]:
+    """What shards say of the dataset that they were made from."""
+    source = kept.source if isinstance(kept.source, dict) else {}
+    return {name: source.get(name) for name in names}

@@ -1,0 +1,209 @@
+"""A log of any size written as shards, in one pass that holds a few of them at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, write_synced
+from gamps.datasets.checks import (
+    Extremes,
+    check_densities,
+    check_not_clipped,
+    extremes_of,
+    joined,
+    naming,
+)
+from gamps.datasets.shard_reader import MANIFEST, ROWS, TITLE, Entry, Shards, hash_of, open_shards
+from gamps.datasets.streams import bucket_of
+from gamps.errors import DatasetError, DescriptionError, OutputError, SettingError
+from gamps.policies import Policy, describe
+from gamps.trajectories import Episode, Trajectories, from_episodes
+
+FIELDS = ("observations", "actions", "rewards", "behaviour_log_prob")
+
+
+def silent(doing: str) -> None:
+    """Tell nobody."""
+    del doing
+
+
+def write_shards(
+    episodes: Iterable[Episode],
+    folder: str | Path,
+    *,
+    behaviour: Policy | None = None,
+    discount: float | None = None,
+    densities: str = "known",
+    steps: int = 200_000,
+    source: Any = None,
+    overwrite: bool = False,
+    advance: Callable[[str], None] = silent,
+) -> Shards:
+    """Write a log as shards, all of it or nothing, without holding it.
+
+    Episodes of similar length wait together until there are about `steps` steps of them; these are
+    checked, padded and written. Numbers are kept in single precision.
+
+    Args:
+      episodes: any number, one after the other.
+      folder: to be made.
+      behaviour: the policy that drew the actions; every density is compared with it.
+      discount: γ that the log was made for.
+      densities: known, or estimated from the actions.
+      steps: of a shard, about; each bucket of lengths holds as many in memory at most.
+      source: what the log was made from, as plain data, to know it again.
+      overwrite: replace shards that are there.
+      advance: called once an episode, for a progress bar.
+
+    Returns:
+      The shards, opened.
+
+    Raises:
+      DatasetError: naming the field, the episode and the step that cannot be used.
+      OutputError: if the folder exists, or cannot be written.
+    """
+    if steps < 1:
+        raise SettingError("steps", f"{steps}", "Choose at least one; 200000 is usual")
+    if discount is not None and not 0 < discount <= 1:
+        raise SettingError("discount", f"{discount}", "Choose it in (0, 1]")
+    if densities not in ("known", "estimated"):
+        raise SettingError("densities", f"{densities}", "Shards need known or estimated ones")
+    target = recover_folder(Path(folder))
+    if target.exists() and not (overwrite and (target / MANIFEST).is_file()):
+        mend = "Choose another folder, or overwrite it if it holds shards"
+        raise OutputError(f"{target}: exists already. {mend}")
+    try:
+        described: Any = None if behaviour is None else describe(behaviour)
+    except DescriptionError:
+        described = None  # a class of the user's own; the densities are in the log all the same
+    with replace_folder(target, overwrite=overwrite) as temporary:
+        writer = _Writer(temporary, target, behaviour, steps)
+        for episode in episodes:
+            writer.add(episode)
+            advance(f"{writer.count} episodes")
+        body = {
+            "title": TITLE,
+            "behaviour": described,
+            "discount": discount,
+            "densities": densities,
+            "source": source,
+            "steps": steps,
+            **writer.finished(),
+        }
+        manifest = {"shards": body, "sha256": hash_of(body)}
+        with output_errors(target):
+            write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
+    return open_shards(target)
+
+
+class _Writer:
+    """Episodes waiting in their buckets, and the shards written so far."""
+
+    def __init__(self, folder: Path, target: Path, behaviour: Policy | None, steps: int) -> None:
+        self.folder, self.target, self.behaviour, self.steps = folder, target, behaviour, steps
+        self.count = self.rows = 0
+        self.entries: list[Entry] = []
+        self.columns: dict[str, list[np.ndarray]] = {"episodes": [], "lengths": []}
+        self.waiting: dict[int, list[tuple[int, Episode]]] = {}
+        self.seen: Extremes | None = None
+        self.space: tuple[Any, ...] = ()
+
+    def add(self, episode: Episode) -> None:
+        """Let an episode wait; write its bucket if that is full."""
+        with naming((self.count,)):
+            slim = _slim(episode)
+        bucket = bucket_of(len(slim.rewards))
+        held = self.waiting.setdefault(bucket, [])
+        held.append((self.count, slim))
+        self.count += 1
+        if len(held) >= max(round(self.steps / bucket), 1):
+            self._write(bucket, self.waiting.pop(bucket))
+
+    def finished(self) -> dict[str, Any]:
+        """Write what still waits, and check what only the whole log shows."""
+        if self.count == 0:
+            raise DatasetError("episodes", "none", "Log at least one")
+        for bucket in sorted(self.waiting):
+            self._write(bucket, self.waiting[bucket])
+        check_not_clipped(self.seen)
+        columns = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        entries = [entry._asdict() for entry in self.entries]
+        return {"rows_sha256": self._file(ROWS, columns), "entries": entries}
+
+    def _write(self, bucket: int, held: list[tuple[int, Episode]]) -> None:
+        numbers = [number for number, _ in held]
+        with naming(numbers):
+            log = from_episodes([episode for _, episode in held], length=bucket)
+            self._check_space(log)
+            if self.behaviour is not None:
+                check_densities(log, self.behaviour)
+        self.seen = joined(self.seen, extremes_of(log, numbers))
+        lengths = np.asarray([len(episode.rewards) for _, episode in held], dtype=np.int32)
+        longest = int(lengths.max())
+        arrays = {name: _single(getattr(log, name))[:, :longest] for name in FIELDS[1:]}
+        arrays["observations"] = _single(log.observations)[:, : longest + 1]
+        arrays |= {
+            "lengths": lengths,
+            "terminated": np.asarray(log.terminated),
+            "episodes": np.asarray(numbers, dtype=np.int64),
+        }
+        for name, parts in self.columns.items():
+            parts.append(arrays[name])
+        file = f"shard-{len(self.entries):06d}.safetensors"
+        digest = self._file(file, arrays)
+        first, self.rows = self.rows, self.rows + len(held)
+        steps = int(lengths.sum())
+        self.entries.append(
+            Entry(file, digest, first, self.rows, len(held), steps, bucket, longest)
+        )
+
+    def _file(self, name: str, arrays: dict[str, np.ndarray]) -> str:
+        """Write arrays, and return the hash of the file."""
+        whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+        content = safetensors.numpy.save(whole)
+        with output_errors(self.target):
+            write_synced(self.folder / name, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def _check_space(self, log: Trajectories) -> None:
+        """Observations and actions are of one shape and kind in all shards."""
+        found = tuple((x.shape[2:], x.dtype.kind) for x in (log.observations, log.actions))
+        self.space = self.space or found
+        for name, own, first in zip(FIELDS, found, self.space, strict=False):
+            if own != first:
+                finding = f"{own[0]} of kind {own[1]} a step, but {first[0]} of {first[1]} before"
+                raise DatasetError(name, finding, "All episodes must share one space", index=0)
+
+
+def _slim(episode: Episode) -> Episode:
+    """The episode as arrays of its own, of single precision where they are floating-point."""
+    arrays = {}
+    for name in FIELDS:
+        values = getattr(episode, name)
+        if values is None:
+            mend = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
+            raise DatasetError(name, "missing", mend, index=0)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            finding = f"no array: {error}"
+            raise DatasetError(name, finding, "Pass rows of equal length", index=0) from error
+        arrays[name] = _single(array)
+    if arrays["rewards"].ndim == 0:
+        raise DatasetError("rewards", "a scalar", "Pass one value a step", index=0)
+    return Episode(**arrays, terminated=bool(episode.terminated))
+
+
+def _single(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+        if array.dtype.kind == "f":
+            return array.astype(np.float32, copy=False)
+    return array.astype(np.int32, copy=False) if array.dtype.kind in "iub" else array

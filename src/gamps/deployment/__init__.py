@@ -1,0 +1,1 @@
+"""A policy that runs without gamps: write it, load it."""

@@ -1,0 +1,127 @@
+"""A policy that runs without what trained it: StableHLO programs and a plain description.
+
+The folder holds `mean.stablehlo` (observation to most likely action), `act.stablehlo` (observation
+and standard normal numbers to action), both serialised by `jax.export` for every platform, and
+`policy.json`, which says what goes in and what comes out. Any process with JAX can run them, and
+needs nothing of this package: `jax.export.deserialize(file.read_bytes()).call(observation)`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gamps._utils import atomic_io
+from gamps._version import __version__
+from gamps.deployment.load import HEADER, PROGRAMS, TITLE
+from gamps.errors import DescriptionError, MissingExtraError, OutputError
+from gamps.policies import Policy, describe
+from gamps.trajectories import Trajectories
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def export(
+    policy: Policy,
+    like: Trajectories,
+    out: Path,
+    *,
+    notes: dict[str, Any] | None = None,
+    onnx: bool = False,
+) -> Path:
+    """Write a policy that `gamps.load_policy` runs, or any process with JAX.
+
+    Args:
+      policy: of any class.
+      like: a log, for the shapes of observations and actions and the range it was seen on.
+      out: the folder; it must not be there.
+      notes: more to be kept in the description.
+      onnx: write `mean.onnx` beside it, out of the folder; needs the extra `onnx`.
+
+    Returns:
+      The folder.
+
+    Raises:
+      OutputError: if there is something already, or it cannot be written.
+    """
+    refuse_taken(out, onnx=onnx)
+    seen = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
+    noise = jax.ShapeDtypeStruct((policy.noise_size,), jnp.result_type(float))
+
+    def mean(observation: Any) -> Any:
+        return policy.mode(observation)
+
+    def act(observation: Any, noise: Any) -> Any:
+        return policy.act(observation, noise)
+
+    programs = {
+        "mean.stablehlo": jax.export.export(jax.jit(mean), platforms=PLATFORMS)(seen),
+        "act.stablehlo": jax.export.export(jax.jit(act), platforms=PLATFORMS)(seen, noise),
+    }
+    contents = {name: bytes(program.serialize()) for name, program in programs.items()}
+    contents[HEADER] = (json.dumps(_header(policy, like, notes), indent=1) + "\n").encode()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        graph = _onnx(mean, seen) if onnx else b""
+        files = {name: contents[name] for name in (HEADER, *PROGRAMS)}
+        atomic_io.write_folder(out, TITLE, files)
+        if onnx:
+            atomic_io.write_file(_beside(out), graph)
+    except OSError as error:
+        raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
+    return out
+
+
+def refuse_taken(out: Path, *, onnx: bool = False) -> None:
+    """Refuse to export to where something is; nothing is written.
+
+    Raises:
+      OutputError: if there is something already.
+    """
+    for path in (out, *((_beside(out),) if onnx else ())):
+        if path.exists():
+            raise OutputError(f"{path}: exists already. Choose another --out")
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}.onnx")
+
+
+def _header(policy: Policy, like: Trajectories, notes: dict[str, Any] | None) -> dict[str, Any]:
+    mask = np.asarray(like.mask)
+    seen = np.asarray(like.states)[mask].reshape(int(mask.sum()), -1)
+    try:
+        described: Any = describe(policy)
+    except DescriptionError:
+        described = None
+    log_std = getattr(policy, "log_std", None)
+    return {
+        "gamps": __version__,
+        "observation": {
+            "shape": list(like.states.shape[2:]),
+            "dtype": str(like.states.dtype),
+            "least": seen.min(axis=0).tolist(),
+            "most": seen.max(axis=0).tolist(),
+        },
+        "action": {"shape": list(like.actions.shape[2:]), "dtype": str(like.actions.dtype)},
+        "noise": policy.noise_size,
+        "log_std": None if log_std is None else np.asarray(log_std).tolist(),
+        "policy": described,
+        "notes": notes or {},
+    }
+
+
+def _onnx(mean: Any, seen: Any) -> bytes:
+    try:
+        from jax2onnx import to_onnx
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{error.name} is not installed. Do pip install "gamps[onnx]"'
+        ) from error
+    model = to_onnx(mean, inputs=[seen], model_name="policy")
+    return bytes(model.SerializeToString())

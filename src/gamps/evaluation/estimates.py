@@ -1,0 +1,104 @@
+"""Every estimate of one policy, side by side; the verdict rests on one of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
+from gamps.evaluation.fitted_q import fitted_q
+from gamps.evaluation.intervals import Interval, interval_of
+from gamps.evaluation.ratio_sums import difference
+from gamps.evaluation.verdict import ROBUST
+from gamps.policies import Policy
+from gamps.search.importance import Ratios
+from gamps.search.values import Imagined
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+ROLLOUTS = 20  # imagined from every pair
+FITTED, DIRECT = "fitted Q", "direct"
+UNSPREAD = (DIRECT, FITTED)
+"""Estimates whose bounds leave their own error out: no verdict rests on them."""
+
+
+class Case(NamedTuple):
+    """What an estimate is made of: the evidence and a name of `ESTIMATORS`."""
+
+    found: Evidence
+    estimator: str
+
+
+class Estimate(NamedTuple):
+    """Of a policy's value, and of its improvement over the logging one on the same episodes."""
+
+    value: Interval
+    improvement: Interval
+
+
+@eqx.filter_jit
+def _modelled(
+    key: Array, policy: Policy, model: Any, task: Task, log: Trajectories
+) -> tuple[Array, Array | None]:
+    """Q and V of the model, by imagined episodes as long as the log's."""
+    ones = Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
+    imagined = Imagined(rollouts=ROLLOUTS, horizon=log.n_steps)
+    found = imagined(key, policy, model, task, log, ones)
+    return found.weighted_q_values, found.state_values
+
+
+def cases(
+    key: Key[Array, ""],
+    policy: Policy,
+    learned: Trajectories,
+    held_out: Trajectories,
+    task: Task,
+    model: Any = None,
+) -> dict[str, Case]:
+    """By name: doubly robust estimates with the Q that is fitted to the log, and with the model's.
+
+    Args:
+      key: of imagined episodes, features and actions.
+      policy: to be judged.
+      learned: episodes to fit Q to.
+      held_out: episodes to judge by.
+      task: the known part of the problem.
+      model: of the training.
+    """
+    key_model, key_fit, key_at = jax.random.split(key, 3)
+    discount, steps = float(task.discount), max(learned.n_steps, held_out.n_steps)
+    q, v = fitted_q(key_fit, policy, learned, discount, steps=steps).at(key_at, held_out)
+    fitted = evidence(policy, held_out, discount, q_values=q, state_values=v)
+    found = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
+    if model is not None:
+        q, v = map(np.asarray, _modelled(key_model, policy, model, task, held_out))
+        modelled = evidence(policy, held_out, discount, q_values=q, state_values=v)
+        for name in (ROBUST, f"weighted {ROBUST}"):
+            found[f"{name}, model's Q"] = Case(modelled, name)
+        found[DIRECT] = Case(modelled, DIRECT)
+    return found | {FITTED: Case(fitted, DIRECT)}
+
+
+def estimates(
+    given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
+) -> dict[str, Estimate]:
+    """Each of the `cases` with its interval.
+
+    Args:
+      given: by name.
+      interval: student or bootstrap.
+      confidence: of each bound.
+    """
+    found = {}
+    for name, case in given.items():
+        terms = ESTIMATORS[case.estimator](case.found)
+        gain = difference(terms, on_policy(case.found))
+        found[name] = Estimate(
+            *(interval_of(t, interval, confidence=confidence) for t in (terms, gain))
+        )
+    return found

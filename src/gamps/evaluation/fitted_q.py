@@ -1,0 +1,208 @@
+"""Fitted Q evaluation: the policy's value from the log's own transitions, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from gamps._utils.noise import normal
+from gamps.errors import SettingError
+from gamps.models import RandomFourier
+from gamps.policies import Boltzmann, Policy
+from gamps.search.values.fitted import moments, sweep
+from gamps.trajectories import Trajectories, flat
+
+SAMPLES = 16  # actions of the policy at each state
+BLOCK = 4096  # transitions that are looked at together
+RIDGE = 1e-4  # least that single precision bears with a hundred cosines
+
+
+class Crossed(eqx.Module):
+    """Features of the observation, one set an action: of choices.
+
+    Attributes:
+      base: features of one observation.
+      actions: how many there are.
+    """
+
+    base: Callable[[Any], Float[Array, "F"]]
+    actions: int = eqx.field(static=True)
+
+    def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
+        """`[A F]`."""
+        chosen = jax.nn.one_hot(action, self.actions, dtype=jnp.result_type(float))
+        return jnp.outer(chosen, self.base(observation)).ravel()
+
+
+class Fitted(eqx.Module):
+    """Q̂_h(s, a) = w_hᵀ φ(s, a), with h steps left.
+
+    Attributes:
+      weights: `[T, F]`, the first with one step left.
+      features: φ.
+      policy: whose values they are.
+      range: the least and the largest return of what is left of a logged episode. Far from the log
+        a regression may say anything; nothing beyond this is believed.
+    """
+
+    weights: Float[Array, "T F"]
+    features: Callable[[Any, Any], Float[Array, "F"]]
+    policy: Policy
+    range: Float[Array, "2"]
+
+    def at(self, key: Key[Array, ""], log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
+        """`[N, T]` Q at the pairs of a log and V at its states."""
+        if log.n_steps > len(self.weights):
+            finding = f"{log.n_steps} steps, fitted to {len(self.weights)}"
+            raise SettingError("log", finding, "Fit to episodes as long as those to be judged")
+        rows, found = _rows(log), np.zeros((2, *log.mask.shape))
+        values = np.stack(_at(key, self, rows, log.n_steps))
+        found[:, np.asarray(log.mask)] = values[:, rows.valid]
+        return found[0], found[1]
+
+
+def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
+    """Random cosines of observation and action; of choices the policy's own features, crossed."""
+    if isinstance(policy, Boltzmann):
+        return Crossed(policy.features, policy.weights.shape[-1])
+    if log.actions.dtype.kind == "f" and log.states.dtype.kind == "f":
+        return RandomFourier.create(key, log)
+    finding = f"none are known for {type(policy).__name__} on {log.states.dtype} observations"
+    raise SettingError("features", finding, "Call gamps.evaluation.fitted_q with features of yours")
+
+
+def fitted_q(
+    key: Key[Array, ""],
+    policy: Policy,
+    log: Trajectories,
+    discount: float,
+    features: Callable[[Any, Any], Float[Array, "F"]] | None = None,
+    *,
+    steps: int | None = None,
+) -> Fitted:
+    """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as there are steps.
+
+    Args:
+      key: of the features, and of the policy's actions.
+      policy: to be evaluated.
+      log: to learn from; for a doubly robust estimate not the one that is judged by.
+      discount: γ.
+      features: φ, of one observation and one action; `features_of` by default.
+      steps: of the episodes to be judged by; those of the log by default.
+    """
+    key_features, key_actions = jax.random.split(key)
+    if features is None:
+        features = features_of(key_features, policy, log)
+    sweeps = log.n_steps if steps is None else steps
+    weights = _fit(key_actions, policy, _rows(log), discount, features, sweeps)
+    return Fitted(weights, features, policy, jnp.asarray(_range(log, discount), weights.dtype))
+
+
+def _range(log: Trajectories, discount: float) -> tuple[float, float]:
+    """Of the discounted return from any logged step on."""
+    mask, left = np.asarray(log.mask), np.zeros(log.n_trajectories)
+    found = []
+    for t in reversed(range(log.n_steps)):
+        left = (
+            np.where(mask[:, t], np.asarray(log.rewards[:, t], np.float64), 0.0) + discount * left
+        )
+        found.append(left[mask[:, t]])
+    every = np.concatenate(found)
+    return float(every.min()), float(every.max())
+
+
+class _Rows(NamedTuple):
+    """The steps that were taken, in whole blocks: what is past them repeats the last, not valid."""
+
+    states: Any
+    actions: Any
+    rewards: Any
+    following: Any
+    goes_on: Any
+    steps: Any
+    valid: Any
+
+
+def _rows(log: Trajectories) -> _Rows:
+    mask = np.asarray(log.mask)
+    rows = np.flatnonzero(mask.ravel())
+    count = len(rows)
+    rows = np.pad(rows, (0, -count % BLOCK), mode="edge")
+    last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
+    goes_on = ~(last & np.asarray(log.terminated)[:, None])
+    return _Rows(
+        states=flat(log.states)[rows],
+        actions=flat(log.actions)[rows],
+        rewards=flat(log.rewards)[rows],
+        following=flat(log.next_states)[rows],
+        goes_on=goes_on.ravel()[rows],
+        steps=rows % log.n_steps,
+        valid=np.arange(len(rows)) < count,
+    )
+
+
+def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
+    """The mean of φ(s, a) over actions of the policy, at every state."""
+    shape = (len(states), SAMPLES, policy.noise_size)
+    noise = normal(key, shape, jnp.result_type(float))
+
+    def one(state: Any, noise: Array) -> Array:
+        return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
+
+    return jax.vmap(one)(states, noise)
+
+
+def _blocks(rows: _Rows) -> _Rows:
+    return jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, BLOCK, *x.shape[1:]), rows)
+
+
+@eqx.filter_jit
+def _fit(
+    key: Array, policy: Policy, rows: _Rows, discount: Any, features: Any, sweeps: int
+) -> Array:
+    """Block by block: what is kept of a log of any size is two matrices."""
+
+    def add(sums: Any, given: tuple[Array, _Rows]) -> tuple[Any, None]:
+        number, block = given
+        following = _expected(jax.random.fold_in(key, number), policy, features, block.following)
+        phi = jax.vmap(features)(block.states, block.actions)
+        ahead = jnp.where(block.goes_on[:, None], following, 0.0)
+        return jax.tree.map(jnp.add, sums, moments(phi, block.rewards, ahead, block.valid)), None
+
+    blocks = _blocks(rows)
+    first = jax.tree.map(lambda x: x[0, 0], (blocks.states, blocks.actions))
+    like = jax.eval_shape(features, *first)
+    size = like.shape[0]
+    zeros = (jnp.zeros((size, size), like.dtype), jnp.zeros((size, size + 1), like.dtype))
+    sums, _ = jax.lax.scan(add, zeros, (jnp.arange(len(blocks.valid)), blocks))
+    return sweep(*sums, discount, sweeps=sweeps, ridge=RIDGE)
+
+
+@eqx.filter_jit
+def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, Array]:
+    policy = fitted.policy
+
+    def q(weights: Array, state: Any, action: Any) -> Array:
+        return jnp.clip(fitted.features(state, action) @ weights, *fitted.range)
+
+    def v(weights: Array, state: Any, noise: Array) -> Array:
+        """The mean over draws, each within the range: else it would not be that of Q."""
+        return jnp.mean(jax.vmap(lambda z: q(weights, state, policy.act(state, z)))(noise))
+
+    def one(given: tuple[Array, _Rows]) -> tuple[Array, Array]:
+        number, block = given
+        left = fitted.weights[horizon - 1 - block.steps]
+        shape = (BLOCK, SAMPLES, policy.noise_size)
+        noise = normal(jax.random.fold_in(key, number), shape, left.dtype)
+        values = jax.vmap(q)(left, block.states, block.actions)
+        return values, jax.vmap(v)(left, block.states, noise)
+
+    blocks = _blocks(rows)
+    values, means = jax.lax.map(one, (jnp.arange(len(blocks.valid)), blocks))
+    return values.ravel(), means.ravel()

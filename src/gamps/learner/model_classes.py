@@ -1,0 +1,122 @@
+"""What evidence chooses among: kinds of models, and ensembles of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.models import (
+    Ensemble,
+    LinearGaussian,
+    MLPGaussian,
+    Model,
+    Quadratic,
+    Support,
+    concatenated,
+)
+from gamps.search.fitting import ClosedForm, Minibatches
+from gamps.search.fitting.members import bootstrapped
+from gamps.trajectories import Trajectories
+
+BATCHES = 100  # a pass: of a log beyond 50,000 transitions not every one is drawn
+
+
+class ModelClass(NamedTuple):
+    """A kind of model, and how it is fitted.
+
+    Attributes:
+      make: from a key and the log to a model that is not fitted yet.
+      fit: `fitting` part.
+      trial: a cheaper one for held-out evidence; None takes `fit`.
+    """
+
+    make: Callable[[Key[Array, ""], Trajectories], Model]
+    fit: Any
+    trial: Any = None
+
+
+Classes = Mapping[str, ModelClass]
+"""Model classes by name; the first is the reference that another has to beat for sure."""
+
+
+def classes_of(
+    features: Callable[[Any, Any], Float[Array, "F"]] = concatenated, *, rectified: bool = False
+) -> Classes:
+    """The model classes that evidence chooses among, all on the same features of (s, a).
+
+    Args:
+      features: of one observation and one action; what the actuators do belongs here.
+      rectified: whether an observation never grows; see `models.GaussianDifference`.
+    """
+
+    def quadratic(key: Array, log: Trajectories) -> Model:
+        del key
+        return _closed(Quadratic(features), log, rectified)
+
+    def network(key: Array, log: Trajectories) -> Model:
+        return MLPGaussian.create(
+            key, log, hidden=(64, 64), features=features, least_std=0.1, rectified=rectified
+        )
+
+    return {
+        "network": ModelClass(network, _annealed(100), trial=_annealed(40)),
+        "quadratic": ModelClass(quadratic, ClosedForm()),
+    }
+
+
+def _annealed(epochs: int) -> Minibatches:
+    return Minibatches(
+        epochs=epochs, batches=BATCHES, learning_rate=5e-3, patience=epochs, decay=True
+    )
+
+
+def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian:
+    example = jax.eval_shape(features, log.states[0, 0], log.actions[0, 0])
+    zeros = jnp.zeros((example.shape[0], log.states.shape[-1]), dtype=float)
+    least = jnp.full(log.states.shape[-1], 1e-3)
+    return LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=rectified)
+
+
+# One program each: of an initialisation's dozens of small ones, most of the time is compilation.
+made = eqx.filter_jit(lambda make, key, log: make(key, log))
+fitted = eqx.filter_jit(lambda fit, key, model, log, weights: fit(key, model, log, weights)[0])
+_bootstrapped = eqx.filter_jit(bootstrapped)
+
+
+def ensemble(
+    key: Key[Array, ""],
+    log: Trajectories,
+    weights: Float[Array, "N T"],
+    kind: ModelClass,
+    members: int,
+) -> Ensemble:
+    """Members of one kind, each fitted to its own bootstrap of the weighted log.
+
+    One after the other, each by the program that trials of its kind were fitted by.
+    """
+
+    def member(key_make: Array, key: Array) -> Model:
+        key_fit, own = _bootstrapped(key, weights)
+        model: Model = fitted(kind.fit, key_fit, made(kind.make, key_make, log), log, own)
+        return model
+
+    keys = [jax.random.split(key, members) for key in jax.random.split(key)]
+    return _together([member(*both) for both in zip(*keys, strict=True)], log)
+
+
+def unfitted(key: Key[Array, ""], log: Trajectories, kind: ModelClass, members: int) -> Ensemble:
+    """An ensemble of the same structure before any fit."""
+    return _together([made(kind.make, key, log)] * members, log)
+
+
+@eqx.filter_jit
+def _together(models: Sequence[Model], log: Trajectories) -> Ensemble:
+    arrays = [eqx.filter(model, eqx.is_array) for model in models]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+    members = eqx.combine(stacked, models[0])
+    return Ensemble(members, len(models), Support.of(log)).calibrated(log)

@@ -1,0 +1,88 @@
+"""Long experiments as independent cells: each is run once, kept, and never run again.
+
+A cell's result is a small JSON file in the run folder, written when it is finished. An experiment
+that was interrupted, however it was, goes on with the cells that are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gamps._utils import console
+from gamps._utils.worker_pool import share_out
+from gamps.errors import OutputError
+
+
+def fresh_folder(out: Path, name: str, *, overwrite: bool) -> Path:
+    """The run folder; a finished result is replaced with all its cells, if that was asked for.
+
+    Cells without a result are of a run that was interrupted, and are kept in any case.
+    """
+    finished = (out / f"{name}.json").exists()
+    out = console.folder(out, name, overwrite=overwrite)
+    if finished:
+        (out / f"{name}.json").unlink()
+        shutil.rmtree(out / "cells", ignore_errors=True)
+    return out
+
+
+def run_cells(
+    function: Callable[[dict[str, Any]], dict[str, Any]],
+    cells: Mapping[str, dict[str, Any]],
+    folder: Path,
+    *,
+    workers: int,
+    advance: Callable[[str], None],
+) -> dict[str, dict[str, Any]]:
+    """The result of every cell, from the folder or computed now.
+
+    Args:
+      function: of a module, from a cell's arguments to its result, both such as JSON holds.
+      cells: arguments by name.
+      folder: where results are kept, one file a cell.
+      workers: processes to share the work out to.
+      advance: called once a finished cell.
+
+    Returns:
+      Results by name, in the order of `cells`.
+
+    Raises:
+      OutputError: if the folder holds a cell of that name with other arguments.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, arguments in cells.items():
+        result = kept(folder / f"{name}.json", arguments)
+        if result is not None:
+            found[name] = result
+            advance(name)
+    missing = [name for name in cells if name not in found]
+    for i, result in share_out(function, [cells[name] for name in missing], workers=workers):
+        name = missing[i]
+        found[name] = result
+        with console.atomic(folder / f"{name}.json") as path:
+            text = json.dumps({"arguments": cells[name], "result": result})
+            path.write_text(text + "\n", encoding="utf-8")
+        advance(name)
+    return {name: found[name] for name in cells}
+
+
+def kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a cell that was run with the same arguments, or None if there is none."""
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        same = content["arguments"] == json.loads(json.dumps(arguments))
+        result: dict[str, Any] = content["result"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"{path}: cannot be read ({error}). Delete it to run it again") from error
+    if not same:
+        raise OutputError(
+            f"{path}: was run with other settings. Choose another --out, or delete the folder"
+        )
+    return result

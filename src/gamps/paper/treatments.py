@@ -1,0 +1,53 @@
+"""The recipes and baselines that experiments compare, and how differences are counted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps.search import recipes
+from gamps.search.values import MinimumVariance, NoBaseline, PerTime, StateValue
+
+BaselineName = Literal["none", "per_time", "minimum_variance", "state_value"]
+
+RECIPES = {
+    "gamps": recipes.gamps,
+    "ml": recipes.ml,
+    "pgt": recipes.pgt,
+    "reinforce": recipes.reinforce,
+}
+MODEL_FREE = ("pgt", "reinforce")
+BASELINES = {
+    "none": NoBaseline(),
+    "per_time": PerTime(),
+    "minimum_variance": MinimumVariance(),
+    "state_value": StateValue(),
+}
+
+
+def seed_keys(seeds: int) -> Key[Array, "seeds"]:
+    """One key for each of the seeds 0, 1, …, so that seed i means the same in every run."""
+    return jax.vmap(jax.random.key)(jnp.arange(seeds))
+
+
+def baseline_of(recipe: str, name: BaselineName) -> Any:
+    """The baseline of a treatment; without a model, minimum variance stands in for V(s)."""
+    swap = name == "state_value" and recipe in MODEL_FREE
+    return BASELINES["minimum_variance" if swap else name]
+
+
+def paired(finals: dict[str, np.ndarray]) -> dict[str, Any]:
+    """GAMPS minus each other recipe on the same logs: mean and its standard error."""
+    differences = {k: finals["gamps"] - v for k, v in finals.items() if k != "gamps"}
+    return {
+        name: {
+            "mean": float(d.mean()),
+            "standard_error": float(d.std(ddof=1)) / math.sqrt(len(d)) if len(d) > 1 else math.nan,
+        }
+        for name, d in differences.items()
+    }

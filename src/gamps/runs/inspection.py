@@ -1,0 +1,252 @@
+"""Whether a log is fit to learn from: findings, graded, each with its mend.
+
+Fatal: training would fail or its result mean nothing. Warning: it will run, and the finding limits
+what it can show. Note: worth knowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gamps import evaluation
+from gamps.errors import UnfitLogError
+from gamps.learner import Settings
+from gamps.policies import Policy, log_probs
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+FATAL, WARNING, NOTE = "fatal", "warning", "note"
+# Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
+# a thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
+MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_130, 1.0, 0.4, 0.5
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+      grade: fatal, warning or note.
+      what: was looked at.
+      found: in the log.
+      mend: what to do about it; empty where nothing needs to be done.
+    """
+
+    grade: str
+    what: str
+    found: str
+    mend: str = ""
+
+
+def inspect(
+    log: Trajectories,
+    task: Task | None,
+    policy: Policy | None,
+    *,
+    densities: str = "known",
+    discount: float | None = None,
+) -> list[Finding]:
+    """Everything that can be said of a log before training.
+
+    Args:
+      log: validated.
+      task: the known reward and termination, compared with the logged ones; None skips that.
+      policy: the one to be trained, as it starts; None skips what depends on it.
+      densities: known, or estimated.
+      discount: that the log was made for, compared with the task's.
+
+    Returns:
+      Findings, the gravest first.
+    """
+    found = [
+        *_size(log, densities),
+        *_columns(log),
+        *_duplicates(log),
+        *_densities(log),
+        *(() if task is None else _task(log, task)),
+        *(() if task is None or discount is None else _discount(task, discount)),
+        *(() if policy is None else _support(log, policy)),
+        *_cost(log),
+    ]
+    return sorted(found, key=lambda f: (FATAL, WARNING, NOTE).index(f.grade))
+
+
+def refuse_unfit(found: list[Finding]) -> None:
+    """Raise the first fatal finding.
+
+    Raises:
+      UnfitLogError: if there is one.
+    """
+    for finding in found:
+        if finding.grade == FATAL:
+            raise UnfitLogError(finding.what, finding.found, finding.mend)
+
+
+def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
+    n, lengths = log.n_trajectories, np.asarray(log.lengths)
+    yield Finding(
+        NOTE,
+        "size",
+        f"{n} episodes, {int(lengths.sum())} steps, {lengths.min()} to {lengths.max()} an episode, "
+        f"{int(np.asarray(log.terminated).sum())} ended by the environment",
+    )
+    spaces = [
+        f"{name} {list(getattr(log, name).shape[2:])} {getattr(log, name).dtype}"
+        for name in ("observations", "actions")
+    ]
+    yield Finding(NOTE, "spaces", ", ".join(spaces))
+    if n < 10:
+        grade = FATAL if n < 7 else WARNING
+        yield Finding(grade, "episodes", f"only {n}", "Log more: a fifth is held out for judging")
+    if densities == "estimated":
+        mend = "Log the density of every action when it is drawn"
+        yield Finding(WARNING, "densities", "estimated from the actions, not logged", mend)
+
+
+def _columns(log: Trajectories) -> Iterator[Finding]:
+    mask = np.asarray(log.mask)
+    for name, values in (("observations", log.states), ("actions", log.actions)):
+        array = np.asarray(values)[mask].reshape(int(mask.sum()), -1)
+        if array.dtype.kind != "f":
+            continue
+        for j in np.flatnonzero(array.std(axis=0) == 0):
+            mend = "Drop it: a constant teaches nothing"
+            grade = WARNING if name == "observations" else FATAL
+            if name == "actions":
+                mend = "Log a stochastic policy: without noise there is no density"
+            yield Finding(grade, f"{name}[{j}]", f"constant, {array[0, j]:.4g}", mend)
+        spread = array.std(axis=0)
+        wide = spread.max() / max(spread[spread > 0].min(initial=np.inf), 1e-300)
+        if np.isfinite(wide) and wide > 1e4:
+            mend = "Bring them to similar units"
+            yield Finding(WARNING, name, f"scales differ by {wide:.1g}", mend)
+
+
+def _duplicates(log: Trajectories) -> Iterator[Finding]:
+    seen: dict[bytes, int] = {}
+    arrays = [np.asarray(x) for x in (log.observations, log.actions)]
+    pairs = []
+    for i in range(log.n_trajectories):
+        content = b"".join(array[i].tobytes() for array in arrays)
+        if content in seen:
+            pairs.append((seen[content], i))
+        seen.setdefault(content, i)
+    if pairs:
+        first = f"episode {pairs[0][1]} repeats episode {pairs[0][0]}"
+        mend = "Drop the copies: they count as evidence that is not there"
+        yield Finding(WARNING, "duplicates", f"{len(pairs)}: {first}", mend)
+
+
+def _densities(log: Trajectories) -> Iterator[Finding]:
+    values = np.asarray(log.behaviour_log_prob)[np.asarray(log.mask)]
+    found = f"{values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
+    if log.actions.dtype.kind == "i" and values.max() > 1e-5:
+        mend = "A choice has a probability of at most one: log its logarithm"
+        yield Finding(FATAL, "log-densities", found, mend)
+        return
+    yield Finding(NOTE, "log-densities", found)
+    if values.std() == 0 and log.actions.dtype.kind == "f":
+        mend = "A normal density differs from draw to draw; log each action's own"
+        yield Finding(FATAL, "log-densities", "the same for every action", mend)
+
+
+def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
+    try:
+        rewards, ends = _known(log, task)
+        for name, values in (("reward", rewards), ("terminal", ends)):
+            if values.shape != log.mask.shape:
+                raise TypeError(f"{name} gives {values.shape[2:]} a step and not one number")
+    except Exception as error:  # a user's function may fail in any way
+        mend = "It takes one observation, one action and the next observation, as JAX arrays"
+        yield Finding(FATAL, "task", _said(error), mend)
+        return
+    mask = np.asarray(log.mask)
+    known, logged = np.asarray(rewards)[mask], np.asarray(log.rewards)[mask]
+    if not np.isfinite(known).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(rewards)) & mask)[0])
+        yield Finding(FATAL, "reward", f"not finite at {place}", "Mend the reward function")
+        return
+    off = np.abs(known - logged)
+    worst = np.argwhere(mask)[int(off.argmax())]
+    r2 = 1 - np.mean((known - logged) ** 2) / max(logged.var(), 1e-12)
+    found = f"R² {r2:.4f}; worst step {tuple(int(i) for i in worst)}: {known[off.argmax()]:.4g} "
+    found += f"known, {logged[off.argmax()]:.4g} logged"
+    if logged.std() == 0 and off.max() <= 1e-5 * (1 + abs(logged[0])):
+        yield Finding(
+            WARNING, "reward", f"constant, {logged[0]:.4g}", "Nothing to be learned but ends"
+        )
+    elif r2 < 0.5:
+        mend = "The task's reward is not the logged one: mend the function or the units"
+        yield Finding(FATAL, "reward", found, mend)
+    elif r2 < 0.99:
+        yield Finding(WARNING, "reward", found, "Look at the worst step: what does it not know?")
+    else:
+        yield Finding(NOTE, "reward", found)
+    ended = np.asarray(ends) & mask
+    last = np.arange(mask.shape[1]) == mask.sum(axis=1)[:, None] - 1
+    logged_end = last & np.asarray(log.terminated)[:, None]
+    differ = ended != logged_end
+    if differ.any():
+        place = tuple(int(i) for i in np.argwhere(differ)[0])
+        says = "the task ends it, the log goes on" if ended[place] else "the log ends, the task not"
+        share = differ.any(axis=1).mean()
+        grade = FATAL if share > 0.1 else WARNING
+        found = f"differs in {share:.0%} of the episodes; at {place} {says}"
+        yield Finding(grade, "termination", found, "Mend terminal, or the log's flags")
+    else:
+        yield Finding(NOTE, "termination", "as logged")
+
+
+def _discount(task: Task, logged: float) -> Iterator[Finding]:
+    if abs(float(task.discount) - logged) > 1e-6:
+        found = f"{float(task.discount):g} of the task, {logged:g} kept with the log"
+        yield Finding(NOTE, "discount", f"{found}: the task's is used")
+
+
+def _said(error: Exception) -> str:
+    """The first line: the rest is for whoever reads JAX's own source."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+
+
+@eqx.filter_jit
+def _known(log: Trajectories, task: Task) -> tuple[Any, Any]:
+    def one(function: Any) -> Any:
+        return jax.vmap(jax.vmap(function))(log.states, log.actions, log.next_states)
+
+    return one(task.reward), one(task.terminal)
+
+
+def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
+    try:
+        own = np.asarray(eqx.filter_jit(log_probs)(policy, log))
+    except Exception as error:  # a policy of the user's own may fail in any way
+        mend = "It must take the log's observations and actions"
+        yield Finding(FATAL, "policy", _said(error), mend)
+        return
+    if not np.isfinite(own[np.asarray(log.mask)]).all():
+        yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
+        return
+    ess, k, _ = evaluation.support(policy, log)
+    found = f"ESS {ess:.1f} of {log.n_trajectories} episodes, Pareto-k {k:.2f}"
+    if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
+        mend = "The policy to be trained starts far from the log's: start from --policy behaviour"
+        yield Finding(WARNING, "support", found, mend)
+    else:
+        yield Finding(NOTE, "support", found)
+
+
+def _cost(log: Trajectories) -> Iterator[Finding]:
+    thousands = int(jnp.sum(log.mask)) / 1_000
+    memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
+    rounds = Settings().rounds
+    iterations = rounds * Settings().iterations
+    minutes = (iterations * SECONDS + rounds * SECONDS_MORE * thousands) / 60
+    found = (
+        f"about {memory:.1f} GB and {minutes:.0f} min for {iterations} iterations of the default"
+    )
+    yield Finding(NOTE, "cost", f"{found}, less for small observations")

@@ -1,0 +1,121 @@
+"""The loop of a run: step, report, keep, until done, stopped or killed; and going on after that."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from gamps.runs import checkpoints
+from gamps.errors import CheckpointError, OutputError, RunError
+from gamps.learner import Progress
+from gamps.runs import folder as runs
+from gamps.runs.state import Training, arrays_of, restored
+
+Callback = Callable[[int, dict[str, Any], Progress], None]
+
+
+def silent(iteration: int, metrics: dict[str, Any], progress: Progress) -> None:
+    """What is called after an iteration, by default: nothing comes of it."""
+    del iteration, metrics, progress
+
+
+def _ignore(error: Exception) -> None:
+    del error
+
+
+def train(
+    training: Training,
+    out: Path,
+    *,
+    settings: dict[str, Any] | None = None,
+    callback: Callback = silent,
+    every: int = 1,
+    keep: int = 3,
+) -> Progress:
+    """Run a training in a new folder.
+
+    Args:
+      training: a `learning.Learner`, a `Climbing`, or your own.
+      out: the run folder; it must not hold a run.
+      settings: kept in it, such as JSON holds.
+      callback: called after every iteration with its number, metrics and progress.
+      every: iterations between checkpoints.
+      keep: how many checkpoints remain.
+
+    Returns:
+      The progress at the end; `best` is the policy to hand out.
+    """
+    runs.create(out, settings or {})
+    return resume(training, out, callback=callback, every=every, keep=keep)
+
+
+def resume(
+    training: Training,
+    out: Path,
+    *,
+    callback: Callback = silent,
+    refused: Callable[[Exception], None] = _ignore,
+    every: int = 1,
+    keep: int = 3,
+) -> Progress:
+    """Go on from the last checkpoint that can be trusted, to the same end as without a break.
+
+    Of several processes in one program all call this with one folder, and the first writes to it.
+
+    Args:
+      training: made of the same settings as the run.
+      out: the run folder.
+      callback: as in `train`.
+      refused: called with what is wrong with a checkpoint that was passed over.
+      every: iterations between checkpoints.
+      keep: how many checkpoints remain.
+    """
+    kept, writes = runs.checkpoint_folder(out), jax.process_index() == 0
+    with runs.locked(out) if writes else contextlib.nullcontext():
+        progress, done, errors = taken_up(training, out)
+        for error in errors:
+            refused(error)
+        settings = runs.digest(out)
+        try:
+            if writes:
+                runs.cut(out, done)
+            while done < training.total and "stopped" not in progress.plain:
+                began = time.perf_counter()
+                progress, metrics = training.step(progress)
+                done += 1
+                line = {"iteration": done} | metrics | {"seconds": time.perf_counter() - began}
+                over = done == training.total or "stopped" in progress.plain
+                if writes:
+                    runs.append(out, line)
+                if writes and (over or done % every == 0):
+                    plain = {"settings": settings, "progress": progress.plain}
+                    checkpoints.save(kept, done, arrays_of(progress), plain, keep=keep)
+                callback(done, line, progress)
+            if writes:
+                runs.write_policy(out, "last", progress.state.policy)
+                runs.write_policy(out, "best", progress.best)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(f"{out}: {error.strerror or error}") from error
+    return progress
+
+
+def taken_up(training: Training, out: Path) -> tuple[Progress, int, list[CheckpointError]]:
+    """The progress of the last checkpoint that can be trusted, its iteration, and what was not.
+
+    Raises:
+      RunError: if the settings of the run are not those that the checkpoint was made with.
+    """
+    found, errors = checkpoints.latest(runs.checkpoint_folder(out))
+    if found is None:
+        return training.start(), 0, errors
+    if found.plain["settings"] != runs.digest(out):
+        raise RunError(f"{out}: run.json was changed since. Bring its settings back, or train anew")
+    plain = found.plain["progress"]
+    return restored(training.like(plain), found.arrays), found.number, errors

@@ -1,0 +1,76 @@
+"""A run that was made: its words, its log in two parts, and the progress that was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from gamps import datasets
+from gamps.errors import SettingError
+from gamps.learner import Progress
+from gamps.tasks import Task
+from gamps.runs.loop import taken_up
+from gamps.runs.resolve import check_named, task_of
+from gamps.runs.build import build, split
+from gamps.runs.spec import Words, words_in
+from gamps.trajectories import Trajectories
+
+
+class Finished(NamedTuple):
+    """What there is to look at.
+
+    Attributes:
+      words: that it was started with.
+      data: the log with what is known of it.
+      task: the known part of the problem.
+      learned: episodes that training may have seen.
+      held_out: episodes that it has not.
+      progress: policy, model and decisions of the last checkpoint.
+    """
+
+    words: Words
+    data: datasets.Dataset
+    task: Task
+    learned: Trajectories
+    held_out: Trajectories
+    progress: Progress
+
+
+def opened(run: Path) -> Finished:
+    """Read a run folder and the log that it was made of.
+
+    Raises:
+      RunError: if there is no run, or its log has changed since.
+    """
+    words = words_in(run)
+    check_named(words)
+    data = datasets.load(words.log)
+    progress, _, _ = taken_up(build(words, data), run)
+    parts = split(data.trajectories, words.held_out, words.seed)
+    return Finished(words, data, task_of(words.task), *parts, progress)
+
+
+def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]:
+    """The episodes of a log that are not among those learned from, and how many were dropped.
+
+    Raises:
+      SettingError: if fewer than three are left.
+    """
+    known = set(_contents(learned))
+    kept = [i for i, content in enumerate(_contents(log)) if content not in known]
+    if len(kept) < 3:
+        finding = f"{len(kept)} of {log.n_trajectories} episodes are new to the training"
+        raise SettingError("log", finding, "Give a log that it was not made of")
+    rows = np.asarray(kept)
+    return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)
+
+
+def _contents(log: Trajectories) -> Iterator[bytes]:
+    """Each episode as it was, without its padding."""
+    observations, actions = (np.asarray(x) for x in (log.observations, log.actions))
+    for i, length in enumerate(np.asarray(log.lengths)):
+        yield observations[i, : length + 1].tobytes() + actions[i, :length].tobytes()

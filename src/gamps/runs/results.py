@@ -1,0 +1,156 @@
+"""One task of a sweep: computed, and committed by one file that is there whole or not at all.
+
+results/NAME.json   settings, last metrics, the policy to hand out; nothing that differs from one
+                    computation of it to another, such as times or machines
+failed/NAME.json    why it failed by itself; it is tried again when the sweep is run again
+runs/NAME           its run folder, as of gamps train
+workers/NAME.json   the process that is at it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gamps._utils import atomic_io
+from gamps.errors import DescriptionError, OutputError, RunError
+from gamps.runs.begin import begin, until_free
+from gamps.learner import Progress
+from gamps.policies import describe
+from gamps.runs import Words, arrays_of, folder, loop
+
+RESULTS, FAILED, RUNS, WORKERS = "results", "failed", "runs", "workers"
+
+
+class Task(NamedTuple):
+    """One training of a sweep.
+
+    Attributes:
+      name: which settings it has of those that are varied.
+      words: all settings.
+      log_sha256: of its log.
+    """
+
+    name: str
+    words: Words
+    log_sha256: str
+
+
+def compute(out: Path, task: Task) -> str:
+    """Go on with a task to its end, and commit its result.
+
+    Returns:
+      Why it failed by itself, which is kept too; empty if it did not.
+
+    Raises:
+      OutputError: if nothing can be written.
+    """
+    if committed(out, task) is not None:
+        return ""
+    at_it = out / WORKERS / f"{task.name}.json"
+    _write(at_it, {"pid": os.getpid()})
+    try:
+        run = out / RUNS / task.name
+        if run.exists():
+            until_free(run)
+        settings, training = begin(task.words, run)
+        progress = loop.resume(training, run)
+        _write(_file(out, task), _sealed(_result(task, settings, run, progress)))
+        (out / FAILED / f"{task.name}.json").unlink(missing_ok=True)
+    except Exception as error:  # this one fails; the others need not
+        message = f"{type(error).__name__}: {error}"
+        give_up(out, task, message)
+        return message
+    finally:
+        at_it.unlink(missing_ok=True)
+        jax.clear_caches()  # tasks make functions of their own, and programs of them would pile up
+    return ""
+
+
+def give_up(out: Path, task: Task, message: str) -> None:
+    """Keep why a task has no result, where it could not do so itself."""
+    _write(out / FAILED / f"{task.name}.json", {"name": task.name, "message": message})
+
+
+def committed(out: Path, task: Task) -> dict[str, Any] | None:
+    """The result of a task; None if it is not there, or is not what was written.
+
+    Raises:
+      RunError: if it is that of other settings.
+    """
+    path = _file(out, task)
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        if _sealed(content) != content:
+            return None
+        settings = content["settings"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    expected = _plain(asdict(task.words)) | {"log_sha256": task.log_sha256}
+    if {name: settings.get(name) for name in expected} != expected:
+        raise RunError(f"{path}: is of another sweep, or another log. Choose another --out")
+    return content
+
+
+def _result(
+    task: Task, settings: Mapping[str, Any], run: Path, progress: Progress
+) -> dict[str, Any]:
+    metrics = folder.metrics(run)[-1]
+    metrics.pop("seconds", None)
+    try:
+        best: Any = describe(progress.best)
+    except DescriptionError:  # a class of the user's own is in the checkpoints only
+        best = None
+    decided = {k: v for k, v in progress.plain.items() if isinstance(v, (int, float, str))}
+    return {
+        "name": task.name,
+        "settings": dict(settings),
+        "metrics": metrics,
+        "decided": decided,
+        "best": best,
+        "arrays_sha256": _hash(arrays_of(progress)),
+    }
+
+
+def _hash(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _file(out: Path, task: Task) -> Path:
+    return out / RESULTS / f"{task.name}.json"
+
+
+def _sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """With a hash of all else in it."""
+    rest = _plain({k: v for k, v in content.items() if k != "sha256"})
+    text = json.dumps(rest, sort_keys=True, allow_nan=False)
+    return rest | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _plain(content: Any) -> Any:
+    """As JSON gives it back: null for what is not finite, lists for tuples."""
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _write(path: Path, content: Any) -> None:
+    try:
+        atomic_io.write_file(path, (json.dumps(content, indent=1) + "\n").encode())
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror or error}") from error

@@ -1,0 +1,292 @@
+"""The loop: Algorithm 1 with every part exchangeable."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from gamps._utils.fields import number
+from gamps.errors import SettingError
+from gamps.policies import Policy
+from gamps.search import gradients, importance, placement, sampling
+from gamps.search.values import EpisodeReturn, PerDecisionReturn
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+Part = Callable[..., Any]
+
+# Built once: a new optimiser object would be a new program to compile.
+ADAM = optax.scale_by_adam()
+
+# Adam squares the gradient, so float32 bears a norm of about 1e18 and no more.
+LARGEST_LOG_NORM = 35.0
+
+
+class State(NamedTuple):
+    """What an iteration hands to the next."""
+
+    policy: Policy
+    model: Any
+    optimiser: Any
+    iteration: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What an iteration reports.
+
+    Attributes:
+      gradient_norm: 2-norm of the gradient, without the scale below.
+      log_scale: log of the scale of gradient and weights, taken out before exponentiating.
+      model_loss: weighted negative log-likelihood after the fit.
+      ess: effective number of trajectories, by the ratios of whole episodes as `ratio` left them.
+      pareto_k: tail index of the same ratios.
+      weights_ess: effective number of transitions in the fit.
+    """
+
+    gradient_norm: Float[Array, ""]
+    log_scale: Float[Array, ""]
+    model_loss: Float[Array, ""]
+    ess: Float[Array, ""]
+    pareto_k: Float[Array, ""]
+    weights_ess: Float[Array, ""]
+
+
+def _as_it_is(policy: Policy, iteration: Array) -> Policy:
+    del iteration
+    return policy
+
+
+def _identity(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
+    return log_rho
+
+
+class Search(eqx.Module):
+    """A policy search: the log, the known task, and one part a stage.
+
+    Attributes:
+      trajectories: the log.
+      task: reward, termination, discount.
+      weighting: `weights` part, ω.
+      fit: `fitting` part, p̂.
+      values: `values` part, Q.
+      baseline: `values` part, b.
+      pairs: `gradients` part, where the gradient is taken; the logged pairs by default.
+      learning_rate: of the policy; traced, so it can be swept without compiling again.
+      ratio: transforms log ρ, for example `importance.Window(10)`.
+      weight_ratio: the same for ω alone; None transforms it like the rest.
+      least_ess: a trust region: once fewer trajectories than this effectively carry the estimate
+        (`Info.ess`), the policy moves no further. Traced; 0 never stops, as the paper.
+      largest_kl: a trust region for the step: it is shortened where the new policy would lie
+        further than this from the old, by the mean KL divergence at the pairs; None asks nothing.
+      units: a step of one in each parameter, as a tree like the policy's gradient: what
+        `policies.natural_units` gives makes one learning rate serve any features. None is all one.
+      sample: what of the log an iteration looks at: all of it, or `sampling.Some` trajectories,
+        drawn anew. What it reports is then of these.
+      explore: changes the policy before an iteration, by its number: `policies.Annealed`.
+      optimiser: an optax transformation without its learning rate.
+    """
+
+    trajectories: Trajectories
+    task: Task
+    weighting: Part
+    fit: Part
+    values: Part
+    baseline: Part
+    learning_rate: Float[Array, "*seeds"] | float = number()
+    ratio: Part = _identity
+    weight_ratio: Part | None = None
+    least_ess: Float[Array, "*seeds"] | float = number(0.0)
+    pairs: Part = gradients.Logged()
+    largest_kl: Float[Array, "*seeds"] | float | None = None
+    units: Any = None
+    sample: Part = sampling.whole
+    explore: Part = _as_it_is
+    optimiser: optax.GradientTransformation = ADAM
+
+    def __check_init__(self) -> None:
+        logged = isinstance(self.values, (PerDecisionReturn, EpisodeReturn))
+        if logged and not isinstance(self.pairs, gradients.Logged):
+            raise SettingError(
+                "pairs",
+                f"{type(self.pairs).__name__} with {type(self.values).__name__}",
+                "A logged return belongs to a logged pair of a whole trajectory: use Logged()",
+            )
+
+    def init(self, policy: Policy, model: Any = None) -> State:
+        """The state before the first iteration."""
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        return State(policy, model, self.optimiser.init(parameters), jnp.asarray(0))
+
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+        """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
+        key_fit, key_values = jax.random.split(key)
+        log = self.sample(jax.random.fold_in(key, 3), self.trajectories)
+        policy = self.explore(state.policy, state.iteration)
+
+        cumulative = importance.log_rho(policy, log)
+        log_rho = self.ratio(cumulative)
+        ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
+        fit_ratios = ratios
+        if self.weight_ratio is not None:
+            fit_log_rho = self.weight_ratio(cumulative)
+            fit_ratios = importance.Ratios.of(fit_log_rho, log.mask, self.task.discount)
+        weights = self.weighting(policy, log, fit_ratios)
+        model, loss = self.fit(key_fit, state.model, log, weights)
+        key_pairs = jax.random.fold_in(key, 2)
+        at, at_ratios = self.pairs(key_pairs, policy, model, self.task, log, ratios)
+        values = self.values(key_values, policy, model, self.task, at, at_ratios)
+        baseline = self.baseline(policy, at, at_ratios, values)
+        gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
+
+        whole = importance.whole_episode(log_rho, log.mask)
+        ess = importance.effective_sample_size(whole)
+        new, norm = self.climb(state, policy, gradient, at_ratios.log_scale, ess, at)
+        info = Info(
+            gradient_norm=norm,
+            log_scale=at_ratios.log_scale,
+            model_loss=loss,
+            ess=ess,
+            pareto_k=importance.pareto_k(importance.some(whole)),
+            weights_ess=importance.effective_sample_size(jnp.log(weights).ravel()),
+        )
+        return new._replace(model=model), info
+
+    def climb(
+        self,
+        state: State,
+        policy: Policy,
+        gradient: Policy,
+        log_scale: Float[Array, ""],
+        ess: Float[Array, ""],
+        at: Trajectories | None = None,
+    ) -> tuple[State, Float[Array, ""]]:
+        """The end of an iteration: one step up the gradient.
+
+        Args:
+          state: before the iteration.
+          policy: where the gradient was taken.
+          gradient: without its scale.
+          log_scale: of the gradient.
+          ess: effective number of trajectories.
+          at: the pairs, where the divergence is limited.
+
+        Returns:
+          The state after it, with the model as it was, and the norm of the gradient.
+        """
+        norm, ascent = _scaled(gradient, log_scale)
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
+        rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
+        change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
+        if self.units is not None:
+            change = jax.tree.map(lambda c, unit: c * unit.astype(c.dtype), change, self.units)
+        if self.largest_kl is None or at is None:
+            policy = eqx.apply_updates(policy, change)
+        else:
+            policy = _within(policy, change, at, self.largest_kl)
+        return State(policy, state.model, optimiser, state.iteration + 1), norm
+
+
+def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array, ""], Policy]:
+    """The gradient's norm, and the gradient with its scale put back as far as Adam can bear it."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(g)) for g in jax.tree.leaves(gradient)]))
+    unit = jnp.where(largest > 0, largest, 1.0)
+    # Entries of at most one: no square overflows, and the direction survives any scale.
+    direction = jax.tree.map(lambda g: g / unit, gradient)
+    length = optax.tree.norm(direction)
+    log_size = jnp.minimum(log_scale + jnp.log(unit), LARGEST_LOG_NORM)
+    return unit * length, jax.tree.map(lambda g: g * jnp.exp(log_size), direction)
+
+
+def _within(
+    policy: Policy, change: Policy, at: Trajectories, largest: Float[Array, ""] | float
+) -> Policy:
+    """The policy after the change, or after as much of it as the divergence allows."""
+    new: Policy = eqx.apply_updates(policy, change)
+    each = jax.vmap(jax.vmap(lambda s: policy.divergence(new, s)))(at.states)
+    mean = jnp.sum(jnp.where(at.mask, each, 0.0)) / jnp.sum(at.mask)
+    # For small steps the divergence grows with the square of their length.
+    share = jnp.where(mean > largest, jnp.sqrt(largest / jnp.where(mean > 0, mean, 1.0)), 1.0)
+    shorter = jax.tree.map(lambda u: share.astype(u.dtype) * u, change)
+    shortened: Policy = eqx.apply_updates(policy, shorter)
+    return shortened
+
+
+def _advance(
+    search: Search, key: Array, state: State, measure: Callable[[State], Any]
+) -> tuple[State, Info, Any]:
+    state, info = search.step(jax.random.fold_in(key, state.iteration), state)
+    return placement.replicated((state, info, measure(state)))
+
+
+_one = eqx.filter_jit(_advance)
+_many = eqx.filter_jit(
+    eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, eqx.if_array(0), None))
+)
+
+
+def nothing(state: State) -> None:
+    """What is measured of a state, by default."""
+    del state
+
+
+def run(
+    search: Search,
+    key: Array,
+    state: State,
+    *,
+    iterations: int,
+    measure: Callable[[State], Any] = nothing,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> tuple[State, Info, Any]:
+    """Repeat `search.step`, each iteration one compiled call.
+
+    A log that `placement.laid_out` has put on several devices is worked on where it lies.
+
+    Args:
+      search: the assembled algorithm.
+      key: one key; or an array of keys, one a seed, when every array of `search` and `state` has
+        a leading axis of seeds (as `eqx.filter_vmap` of their construction gives). All seeds then
+        run in one program.
+      state: from `search.init`.
+      iterations: how many steps.
+      measure: called on each new state inside the compiled step; its results are kept.
+      progress: wraps the range of iterations, for example in a progress bar.
+
+    Returns:
+      The last state, the infos, and the measurements; the latter two stacked with iterations as
+      the leading axis.
+    """
+    if iterations < 1:
+        raise SettingError("iterations", f"{iterations}", "Run at least one")
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise SettingError("key", f"an array of {key.dtype}", "Make it by jax.random.key(seed)")
+    advance = _one if key.ndim == 0 else _many
+    over = placement.mesh_of(search.trajectories)
+    if over is not None:
+        search, key, state = placement.everywhere((search, key, state), over)
+    history = []
+    with contextlib.nullcontext() if over is None else jax.set_mesh(over):
+        for _ in progress(range(iterations)):
+            state, *reported = advance(search, key, state, measure)
+            history.append(tuple(reported))
+    infos, measured = jax.tree.map(lambda *leaves: np.stack(leaves), *history)
+    return state if over is None else placement.here(state), infos, measured
+
+
+def program(search: Search, key: Array, state: State) -> str:
+    """The compiled program of one iteration, for whoever wants to see what XLA made of it."""
+    over = placement.mesh_of(search.trajectories)
+    if over is not None:
+        search, key, state = placement.everywhere((search, key, state), over)
+    with contextlib.nullcontext() if over is None else jax.set_mesh(over):
+        one: Any = _one
+        return str(one.lower(search, key, state, nothing).compile().compiled.as_text())

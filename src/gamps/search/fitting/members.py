@@ -1,0 +1,63 @@
+"""The fit of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Key
+
+from gamps.models import Ensemble, Model
+from gamps.search.fitting.closed_form import negative_log_likelihood
+from gamps.trajectories import Trajectories
+
+
+def bootstrapped(
+    key: Key[Array, ""], weights: Float[Array, "N T"]
+) -> tuple[Key[Array, ""], Float[Array, "N T"]]:
+    """A key for the fit of a member, and the weights that are its own.
+
+    Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
+    which members differ as the log leaves them free to.
+    """
+    key_fit, key_weights = jax.random.split(key)
+    luck = jax.random.exponential(key_weights, (len(weights), 1), weights.dtype)
+    return key_fit, luck * weights
+
+
+class EachMember(eqx.Module):
+    """Fits every member of an ensemble by itself, each on its own bootstrap of the weights.
+
+    Attributes:
+      fit: how one member is fitted.
+    """
+
+    fit: Callable[..., tuple[Any, Float[Array, ""]]]
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        model: Ensemble,
+        trajectories: Trajectories,
+        weights: Float[Array, "N T"],
+    ) -> tuple[Ensemble, Float[Array, ""]]:
+        """The loss is that of the mixture, under the weights as given."""
+
+        def each(key: Array, member: Model) -> Model:
+            key_fit, own = bootstrapped(key, weights)
+            fitted: Model = self.fit(key_fit, member, trajectories, own)[0]
+            return fitted
+
+        # One after the other: each stops when it is done, and small products gain nothing together.
+        arrays, static = eqx.partition(model.members, eqx.is_array)
+
+        def one(both: Any) -> Any:
+            key, arrays = both
+            return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
+
+        arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
+        fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
+        fitted = fitted.calibrated(trajectories)
+        return fitted, negative_log_likelihood(fitted, trajectories, weights)

@@ -1,0 +1,11 @@
+"""The policy gradient: at which states and actions it is taken, and the sum over them.
+
+A `pairs` part is a callable `(key, policy, model, task, trajectories, ratios) -> Pairs`. Values and
+baseline are then computed at the pairs, whichever they are.
+"""
+
+from gamps.search.gradients.all_actions import AllActions
+from gamps.search.gradients.drawn import Drawn
+from gamps.search.gradients.logged import Logged, Pairs, off_policy
+
+__all__ = ["AllActions", "Drawn", "Logged", "Pairs", "off_policy"]

@@ -1,0 +1,57 @@
+"""Some of the logged pairs: an iteration whose cost is set by the user and not by the log."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from gamps.errors import SettingError
+from gamps.models import Model
+from gamps.policies import Policy, score_norms
+from gamps.search.gradients.logged import Pairs
+from gamps.search.importance import Ratios
+from gamps.search.sampling import drawn, single
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+
+class Drawn(eqx.Module):
+    """Logged pairs drawn in proportion to γ^t ρ_{0:t} ‖∇ log π(a_t|s_t)‖, and corrected for it.
+
+    The gradient keeps its mean exactly. A pair that is not drawn needs no Q, so that the rollouts,
+    nearly all of an iteration, are as many as the user says; what remains of the log is one pass
+    of densities and scores. All drawn pairs count alike but for their score's direction and Q.
+
+    Attributes:
+      steps: so many, anew each iteration, by one random number and equal strides, which spreads
+        them over the log.
+    """
+
+    steps: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.steps < 1:
+            raise SettingError("steps", f"{self.steps}", "Draw at least one")
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model | None,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Pairs:
+        """One row a pair, of one step."""
+        del model, task
+        norms = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=2.0), 0.0)
+        shares = ratios.discounted_rho * norms
+        rows, steps = drawn(key, shares, self.steps)
+        at = single(trajectories, rows, steps)
+        count = jnp.sum(trajectories.mask[:, 0])
+        # γ^t ρ / (N p), in which γ^t ρ cancels; where a score is zero, nothing is drawn.
+        norm = norms[rows, steps]
+        rho = jnp.sum(shares) / count / jnp.where(norm > 0, norm, 1.0)
+        log_rho = ratios.log_rho[rows, steps]
+        return Pairs(at, Ratios(log_rho[:, None], rho[:, None], ratios.log_scale))

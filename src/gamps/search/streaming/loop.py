@@ -1,0 +1,188 @@
+"""Iterations over shards."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
+
+from gamps.errors import SettingError
+from gamps.search import Info, Search, State, placement, sampling
+from gamps.search.algorithm import nothing
+from gamps.search.fitting import ClosedForm, Keep
+from gamps.search.gradients import Drawn, Logged
+from gamps.search.importance import self_normalise
+from gamps.search.streaming.shard import climbed, fitted, gradient_of, statistics_of, weights_of
+from gamps.search.streaming.sums import Sums, totals
+from gamps.search.values import FittedQ
+from gamps.search.weights import GradientAware, Ones
+from gamps.trajectories import Trajectories
+
+KEPT = 2**28  # bytes of ω that are held from one pass over the log to the next
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """A log in parts, as `datasets.Shards` is."""
+
+    @property
+    def n_trajectories(self) -> int:
+        """Of all parts."""
+
+    def __len__(self) -> int:
+        """How many parts."""
+
+    def __iter__(self) -> Iterator[Trajectories]:
+        """All of them, one after the other, as often as asked."""
+
+    def only(self, indices: Sequence[int]) -> Iterable[Trajectories]:
+        """Some of them."""
+
+
+def check(search: Search) -> None:
+    """Refuse what looks at the whole log at once.
+
+    Raises:
+      SettingError: naming the part.
+    """
+    for name, allowed in (
+        ("fit", (ClosedForm, Keep)),
+        ("weighting", (GradientAware, Ones)),
+        ("pairs", (Logged, Drawn)),
+    ):
+        if not isinstance(part := getattr(search, name), allowed):
+            mend = f"Use {' or '.join(kind.__name__ for kind in allowed)}"
+            finding = f"{type(part).__name__} looks at the whole log at once"
+            raise SettingError(name, finding, mend)
+    if isinstance(search.values, FittedQ) or getattr(search.values, "tail", None) is not None:
+        raise SettingError("values", "FittedQ is fitted to the whole log", "Leave the tail out")
+    if self_normalise in (search.ratio, search.weight_ratio):
+        raise SettingError("ratio", "self_normalise, over the whole log", "Use importance.Clip")
+    if search.sample is not sampling.whole:
+        raise SettingError("sample", "of a log in memory", "Say how many shards, by `some`")
+    if search.largest_kl is not None:
+        raise SettingError("largest_kl", "needs the pairs of the whole log", "Leave it out")
+
+
+def step(
+    search: Search,
+    key: Key[Array, ""],
+    state: State,
+    shards: Iterable[Trajectories],
+    *,
+    count: float | None = None,
+    over: Mesh | None = None,
+) -> tuple[State, Info]:
+    """One iteration of Algorithm 1 over shards, which are gone through several times.
+
+    Args:
+      search: the assembled algorithm; its own trajectories are not looked at.
+      key: of this iteration.
+      state: before it.
+      shards: of this iteration.
+      count: trajectories that the gradient's sum is divided by; None divides by theirs.
+      over: devices that each shard is laid out on; None for one.
+
+    Returns:
+      The state after it and what it reports, the effective number of transitions excepted.
+    """
+    policy, model = search.explore(state.policy, state.iteration), state.model
+    whole: list[np.ndarray] = []
+    held: dict[int, Any] = {}
+
+    def weights(part: Search, number: int) -> Any:
+        """Of one shard; kept for the next pass, as far as memory is for that."""
+        found = held.get(number) or weights_of(part, policy)
+        if (number + 1) * found[0].nbytes <= KEPT:
+            held[number] = found
+        return found
+
+    def each() -> Iterator[tuple[Search, int]]:
+        before = jnp.asarray(0)
+        for number, shard in enumerate(shards):
+            log = dataclasses.replace(shard, before=before)
+            before = before + jnp.sum(shard.mask)
+            if over is not None:
+                log = placement.laid_out(log, over)
+            yield dataclasses.replace(search, trajectories=log), number
+
+    def gradients_of() -> Iterator[tuple[Sums, Sums]]:
+        for part, number in each():
+            weighed = weights(part, number)
+            *sums, ratios = gradient_of(part, key, jnp.asarray(number), policy, model, *weighed)
+            whole.append(np.asarray(ratios))
+            yield sums[0], sums[1]
+
+    with contextlib.nullcontext() if over is None else jax.set_mesh(over):
+        if over is not None:
+            search, key, policy, model = placement.everywhere((search, key, policy, model), over)
+        if isinstance(search.fit, ClosedForm):
+            for _ in range(model.passes):
+                (found,) = totals((statistics_of(p, model, *weights(p, i)),) for p, i in each())
+                model = fitted(model, found.scaled)
+        gradient, reported = totals(gradients_of())
+    if over is not None:
+        policy, model, gradient, reported = placement.here((policy, model, gradient, reported))
+    ratios = jnp.asarray(np.concatenate(whole))
+    if count is not None:
+        gradient = gradient._replace(plain=jnp.asarray(count))
+    state, info = climbed(search, state, policy, gradient, reported, ratios)
+    return state._replace(model=model), info
+
+
+def run(
+    search: Search,
+    shards: Parts,
+    key: Key[Array, ""],
+    state: State,
+    *,
+    iterations: int,
+    some: int | None = None,
+    over: Mesh | None = None,
+    measure: Callable[[State], Any] = nothing,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> tuple[State, Info, Any]:
+    """`search.run` for a log that is not in memory.
+
+    Args:
+      search: the assembled algorithm, of any shard.
+      shards: the log.
+      key: one key.
+      state: from `search.init`.
+      iterations: how many steps.
+      some: shards that an iteration takes, drawn anew without repetition; None takes all. What
+        they add up to is then an estimate, of the fit as of the gradient, at a cost that does not
+        grow with the log.
+      over: devices that each shard is laid out on; None for one.
+      measure: called on each new state.
+      progress: wraps the range of iterations.
+
+    Returns:
+      As `search.run`.
+    """
+    check(search)
+    if iterations < 1:
+        raise SettingError("iterations", f"{iterations}", "Run at least one")
+    if some is not None and not 1 <= some <= len(shards):
+        raise SettingError("some", f"{some} of {len(shards)} shards", "Take fewer, at least one")
+    history = []
+    for _ in progress(range(iterations)):
+        now = jax.random.fold_in(key, state.iteration)
+        taken: Iterable[Trajectories] = shards
+        count = None
+        if some is not None and some < len(shards):
+            order = jax.random.permutation(jax.random.fold_in(now, 3), len(shards))
+            taken = shards.only(sorted(int(i) for i in order[:some]))
+            # By what they would have on average: shards differ, and the mean must not.
+            count = shards.n_trajectories * some / len(shards)
+        state, info = step(search, now, state, taken, count=count, over=over)
+        history.append((info, measure(state)))
+    infos, measured = jax.tree.map(lambda *leaves: np.stack(leaves), *history)
+    return state, infos, measured

@@ -1,0 +1,87 @@
+"""Exact values in a finite model: the known task on the estimated transitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from gamps.errors import SettingError
+from gamps.exact import tabular
+from gamps.models import FiniteModel, Model
+from gamps.policies import Policy
+from gamps.search.importance import Ratios
+from gamps.search.values.types import Values
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+
+def imagined_mdp(model: FiniteModel, task: Task) -> tabular.MDP:
+    """The finite MDP that a model and the known task make together.
+
+    A terminal transition keeps its reward and loses its probability, so nothing follows it.
+    The initial distribution is uniform and does not matter to Q.
+    """
+    states, transitions = model.states(), model.transitions()
+    actions = jnp.arange(transitions.shape[1])
+
+    def everywhere(known: Any) -> Array:
+        over_next = jax.vmap(known, in_axes=(None, None, 0))
+        over_actions = jax.vmap(over_next, in_axes=(None, 0, None))
+        return jax.vmap(over_actions, in_axes=(0, None, None))(states, actions, states)
+
+    rewards = everywhere(task.reward).astype(transitions.dtype)
+    goes_on = jnp.where(everywhere(task.terminal), 0.0, transitions)
+    return tabular.MDP(
+        transitions=goes_on,
+        rewards=jnp.sum(transitions * rewards, axis=-1),
+        initial=jnp.full(len(states), 1 / len(states), dtype=transitions.dtype),
+        discount=jnp.asarray(task.discount, transitions.dtype),
+    )
+
+
+def value_tables(
+    policy: Policy, model: FiniteModel, task: Task, *, horizon: int | None = None
+) -> tuple[Float[Array, "S A"], Float[Array, "S"]]:
+    """Q and V of the policy in the imagined MDP."""
+    mdp = imagined_mdp(model, task)
+    pi = tabular.policy_table(policy, model.states(), mdp.rewards.shape[1])
+    q_values = tabular.action_values(mdp, pi, horizon=horizon)
+    return q_values, jnp.sum(pi * q_values, axis=1)
+
+
+class Exact(eqx.Module):
+    """Q of the model by a linear solve (eq. dynamic_programming_q); for γ < 1.
+
+    Reward, termination and policy are asked at `model.states()`, one observation a state. With
+    γ = 1 give a horizon: a model that never ends an episode has no finite value.
+
+    Attributes:
+      horizon: None for the infinite horizon; else that many sweeps of dynamic programming.
+    """
+
+    horizon: int | None = eqx.field(default=None, static=True)
+
+    def __call__(
+        self,
+        key: Key[Array, ""],
+        policy: Policy,
+        model: Model,
+        task: Task,
+        trajectories: Trajectories,
+        ratios: Ratios,
+    ) -> Values:
+        """Q at the logged pairs, V at the logged states."""
+        del key
+        if not isinstance(model, FiniteModel):
+            raise SettingError(
+                "values",
+                f"Exact(), but {type(model).__name__} has no table of states",
+                "Use values=Imagined(rollouts=10, horizon=20)",
+            )
+        q_values, v = value_tables(policy, model, task, horizon=self.horizon)
+        states = jax.vmap(jax.vmap(model.index))(trajectories.states)
+        return Values(ratios.discounted_rho * q_values[states, trajectories.actions], v[states])
