@@ -59,6 +59,34 @@ class Info(NamedTuple):
     weights_ess: Float[Array, ""]
 
 
+class Weighed(NamedTuple):
+    """What a policy makes of a log, before any model.
+
+    Attributes:
+      ratios: of the policy to the behaviour.
+      weights: ω, zero where padded.
+      log_scale: of ω.
+    """
+
+    ratios: importance.Ratios
+    weights: Float[Array, "N T"]
+    log_scale: Float[Array, ""]
+
+
+class Gradient(NamedTuple):
+    """A gradient and where it was taken.
+
+    Attributes:
+      ascent: a tree like the policy, without its scale.
+      log_scale: of the ascent.
+      at: the pairs; None if they are not at hand, as when the log was read in parts.
+    """
+
+    ascent: Policy
+    log_scale: Float[Array, ""]
+    at: Trajectories | None
+
+
 def _as_it_is(policy: Policy, iteration: Array) -> Policy:
     del iteration
     return policy
@@ -128,71 +156,87 @@ class Search(eqx.Module):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One iteration of Algorithm 1: weigh, fit, evaluate, climb."""
         key_fit, key_values = jax.random.split(key)
+        key_pairs = jax.random.fold_in(key, 2)
         log = self.sample(jax.random.fold_in(key, 3), self.trajectories)
         policy = self.explore(state.policy, state.iteration)
 
+        ratios, weights, _ = self.weigh(policy, log)
+        model, loss = self.fit(key_fit, state.model, log, weights)
+        gradient = self.gradient((key_pairs, key_values), policy, model, log, ratios)
+        whole = importance.whole_episode(ratios.log_rho, log.mask)
+        weights_ess = importance.effective_sample_size(jnp.log(weights).ravel())
+        return self.climb(state, policy, model, gradient, whole, loss, weights_ess)
+
+    def weigh(self, policy: Policy, log: Trajectories) -> Weighed:
+        """The ratios of a policy on a log, and the weights ω that its model is fitted with."""
         cumulative = importance.log_rho(policy, log)
-        log_rho = self.ratio(cumulative)
-        ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
+        ratios = importance.Ratios.of(self.ratio(cumulative), log.mask, self.task.discount)
         fit_ratios = ratios
         if self.weight_ratio is not None:
-            fit_log_rho = self.weight_ratio(cumulative)
-            fit_ratios = importance.Ratios.of(fit_log_rho, log.mask, self.task.discount)
-        weights = self.weighting(policy, log, fit_ratios)
-        model, loss = self.fit(key_fit, state.model, log, weights)
-        key_pairs = jax.random.fold_in(key, 2)
+            log_rho = self.weight_ratio(cumulative)
+            fit_ratios = importance.Ratios.of(log_rho, log.mask, self.task.discount)
+        return Weighed(ratios, self.weighting(policy, log, fit_ratios), fit_ratios.log_scale)
+
+    def gradient(
+        self,
+        keys: tuple[Key[Array, ""], Key[Array, ""]],
+        policy: Policy,
+        model: Any,
+        log: Trajectories,
+        ratios: importance.Ratios,
+    ) -> Gradient:
+        """The off-policy gradient on a log, with Q from the model.
+
+        Args:
+          keys: for the pairs and for the values.
+          policy: where the gradient is taken.
+          model: fitted.
+          log: the trajectories.
+          ratios: of the policy on it.
+        """
+        key_pairs, key_values = keys
         at, at_ratios = self.pairs(key_pairs, policy, model, self.task, log, ratios)
         values = self.values(key_values, policy, model, self.task, at, at_ratios)
         baseline = self.baseline(policy, at, at_ratios, values)
-        gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
-
-        whole = importance.whole_episode(log_rho, log.mask)
-        ess = importance.effective_sample_size(whole)
-        new, norm = self.climb(state, policy, gradient, at_ratios.log_scale, ess, at)
-        info = Info(
-            gradient_norm=norm,
-            log_scale=at_ratios.log_scale,
-            model_loss=loss,
-            ess=ess,
-            pareto_k=importance.pareto_k(importance.some(whole)),
-            weights_ess=importance.effective_sample_size(jnp.log(weights).ravel()),
-        )
-        return new._replace(model=model), info
+        ascent = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
+        return Gradient(ascent, at_ratios.log_scale, at)
 
     def climb(
         self,
         state: State,
         policy: Policy,
-        gradient: Policy,
-        log_scale: Float[Array, ""],
-        ess: Float[Array, ""],
-        at: Trajectories | None = None,
-    ) -> tuple[State, Float[Array, ""]]:
-        """The end of an iteration: one step up the gradient.
+        model: Any,
+        gradient: Gradient,
+        whole: Float[Array, "N"],
+        model_loss: Float[Array, ""],
+        weights_ess: Float[Array, ""],
+    ) -> tuple[State, Info]:
+        """The end of an iteration: one step up the gradient, and what to report.
 
         Args:
           state: before the iteration.
           policy: where the gradient was taken.
-          gradient: without its scale.
-          log_scale: of the gradient.
-          ess: effective number of trajectories.
-          at: the pairs, where the divergence is limited.
-
-        Returns:
-          The state after it, with the model as it was, and the norm of the gradient.
+          model: fitted.
+          gradient: of `gradient`.
+          whole: log-ratios of whole episodes.
+          model_loss: of the fit.
+          weights_ess: effective number of transitions in the fit.
         """
-        norm, ascent = _scaled(gradient, log_scale)
+        ess = importance.effective_sample_size(whole)
+        norm, ascent = _scaled(gradient.ascent, gradient.log_scale)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         updates, optimiser = self.optimiser.update(ascent, state.optimiser, parameters)
         rate = jnp.where(ess >= self.least_ess, self.learning_rate, 0.0)
         change = jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates)
         if self.units is not None:
             change = jax.tree.map(lambda c, unit: c * unit.astype(c.dtype), change, self.units)
-        if self.largest_kl is None or at is None:
+        if self.largest_kl is None or gradient.at is None:
             policy = eqx.apply_updates(policy, change)
         else:
-            policy = _within(policy, change, at, self.largest_kl)
-        return State(policy, state.model, optimiser, state.iteration + 1), norm
+            policy = _within(policy, change, gradient.at, self.largest_kl)
+        pareto_k = importance.pareto_k(importance.thin(whole))
+        info = Info(norm, gradient.log_scale, model_loss, ess, pareto_k, weights_ess)
+        return State(policy, model, optimiser, state.iteration + 1), info
 
 
 def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array, ""], Policy]:

@@ -236,7 +236,7 @@ def pareto_k(log_weights: Numbers) -> Numbers:
     return xp.where(constant, xp.zeros_like(found), found)
 
 
-def some(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:
+def thin(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:
     """Every k-th of many, `most` in number; a tail index needs no more, wherever they lie."""
     if len(values) <= most:
         return values

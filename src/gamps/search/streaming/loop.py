@@ -133,8 +133,7 @@ def step(
     ratios = jnp.asarray(np.concatenate(whole))
     if count is not None:
         gradient = gradient._replace(plain=jnp.asarray(count))
-    state, info = climbed(search, state, policy, gradient, reported, ratios)
-    return state._replace(model=model), info
+    return climbed(search, state, policy, model, gradient, reported, ratios)
 
 
 def run(

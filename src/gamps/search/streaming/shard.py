@@ -11,27 +11,21 @@ from jaxtyping import Array, Float
 
 from gamps.models import ClosedFormModel
 from gamps.policies import Policy
-from gamps.search import Info, Search, State, gradients, importance, placement
+from gamps.search import importance, placement
+from gamps.search.algorithm import Gradient, Info, Search, State
 from gamps.search.fitting import Keep, negative_log_likelihood
 from gamps.search.streaming.sums import Sums
 from gamps.search.weights import Ones
 from gamps.trajectories import flat
 
 
-def _ratios(search: Search, policy: Policy, part: Any) -> importance.Ratios:
-    log = search.trajectories
-    log_rho = part(importance.log_rho(policy, log))
-    return importance.Ratios.of(log_rho, log.mask, search.task.discount)
-
-
 @eqx.filter_jit
 def weights_of(search: Search, policy: Policy) -> tuple[Float[Array, "N T"], Float[Array, ""]]:
     """ω of one shard, and its log-scale."""
-    log, part = search.trajectories, search.weight_ratio or search.ratio
-    ratios = _ratios(search, policy, part)
-    weights = jnp.where(log.mask, search.weighting(policy, log, ratios), 0.0)
+    log = search.trajectories
+    _, weights, log_scale = search.weigh(policy, log)
     alike = isinstance(search.weighting, Ones)
-    return weights, jnp.zeros_like(ratios.log_scale) if alike else ratios.log_scale
+    return jnp.where(log.mask, weights, 0.0), jnp.zeros_like(log_scale) if alike else log_scale
 
 
 @eqx.filter_jit
@@ -57,22 +51,18 @@ def gradient_of(
 ) -> tuple[Sums, Sums, Float[Array, "n"]]:
     """What one shard adds to the gradient and to what is reported; and its whole-episode ratios."""
     log = search.trajectories
-    key_values = jax.random.split(key)[1]
-    ratios = _ratios(search, policy, search.ratio)
-    key_pairs = jax.random.fold_in(jax.random.fold_in(key, 2), number)
-    at, at_ratios = search.pairs(key_pairs, policy, model, search.task, log, ratios)
-    values = search.values(key_values, policy, model, search.task, at, at_ratios)
-    baseline = search.baseline(policy, at, at_ratios, values)
-    gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
+    keys = jax.random.fold_in(jax.random.fold_in(key, 2), number), jax.random.split(key)[1]
+    ratios = search.weigh(policy, log).ratios
+    gradient = search.gradient(keys, policy, model, log, ratios)
     count = jnp.sum(log.mask[:, 0])
-    whole = jax.tree.map(lambda g: g * count, gradient)
+    whole = jax.tree.map(lambda g: g * count, gradient.ascent)
     total = jnp.sum(weights)
     loss = jnp.zeros_like(total)
     if not isinstance(search.fit, Keep):
         loss = total * negative_log_likelihood(model, log, weights)
     return placement.replicated(
         (
-            Sums(at_ratios.log_scale, whole, count),
+            Sums(gradient.log_scale, whole, count),
             Sums(log_scale, (total, loss), ()),
             importance.whole_episode(ratios.log_rho, log.mask),
         )
@@ -90,21 +80,15 @@ def climbed(
     search: Search,
     state: State,
     policy: Policy,
+    model: Any,
     gradient: Sums,
     reported: Sums,
-    ratios: Float[Array, "N"],
+    whole: Float[Array, "N"],
 ) -> tuple[State, Info]:
     """The end of an iteration, from the sums over all shards."""
-    ess = importance.effective_sample_size(ratios)
     mean = jax.tree.map(lambda g: g / gradient.plain, gradient.scaled)
-    new, norm = search.climb(state, policy, mean, gradient.log_scale, ess)
     total, loss = reported.scaled
-    info = Info(
-        gradient_norm=norm,
-        log_scale=gradient.log_scale,
-        model_loss=loss / jnp.where(total > 0, total, 1.0),
-        ess=ess,
-        pareto_k=importance.pareto_k(importance.some(ratios)),
-        weights_ess=jnp.full((), jnp.nan, ess.dtype),
-    )
-    return new, info
+    loss = loss / jnp.where(total > 0, total, 1.0)
+    unknown = jnp.full((), jnp.nan, whole.dtype)
+    sums = Gradient(mean, gradient.log_scale, None)
+    return search.climb(state, policy, model, sums, whole, loss, unknown)
