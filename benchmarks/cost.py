@@ -13,7 +13,7 @@ import tyro
 
 from gamps import datasets
 from gamps.envs import swimmer
-from gamps.learner import Learner, Settings, classes_of
+from gamps.learner import Learner, Settings, model_classes
 
 ITERATIONS = 12
 
@@ -28,7 +28,7 @@ def measure(episodes: int) -> None:
         log,
         swimmer.task(),
         swimmer.policy(),
-        classes_of(swimmer.clipped),
+        model_classes(swimmer.clipped),
         settings=Settings(rounds=1, iterations=ITERATIONS),
     )
     progress, seconds = learner.start(), []

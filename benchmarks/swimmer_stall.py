@@ -13,7 +13,7 @@ import tyro
 
 from gamps import datasets
 from gamps.envs import swimmer
-from gamps.learner import classes_of, learn
+from gamps.learner import learn, model_classes
 from gamps.learner.model_classes import fitted
 from gamps.policies import LinearGaussian
 
@@ -40,7 +40,7 @@ def imagined(model: object, policy: LinearGaussian, starts: jax.Array, steps: in
 
 def main(seeds: int = 2) -> None:
     """Print both rows for every log."""
-    classes = {"network": classes_of(swimmer.clipped)["network"]}
+    classes = {"network": model_classes(swimmer.clipped)["network"]}
     for seed in range(seeds):
         key_log, key_learn, key_fit, key_fresh = jax.random.split(jax.random.key(5_000 + seed), 4)
         behaviour = swimmer.policy()

@@ -1,22 +1,35 @@
-"""The layers of the package, from the ground up; imports go down only.
+"""The rooms of the package, from the ground up; a room imports only rooms before it.
 
-`test_layers.py` holds the code to this list, and `docs/figures.py` draws it.
+`test_layers.py` holds the code to these lists, and `docs/figures.py` draws them.
 """
 
-LAYERS = [
-    ("ground: the log, the task, and small tools", [
-        "trajectories", "tasks", "tabular", "errors", "sampling", "sharding", "settings", "noise",
-        "linear", "networks", "compilation", "processes", "_utils", "_version",
-    ]),
-    ("what acts and what moves", ["policies", "models", "envs"]),
-    ("the ratios of policy to behaviour", ["importance"]),
-    ("parts that do not know each other", ["weights", "fitting", "values", "gradients"]),
-    ("the loop, which sees all parts", ["search"]),
-    ("what is made of the loop", [
-        "recipes", "learning", "streaming", "training", "launching", "checkpoints", "datasets",
-        "behaviour", "inspection", "evaluation", "theory", "exporting", "deployed",
-    ]),
-    ("what a user runs and looks at", ["cli", "experiments", "bench", "report"]),
-]  # fmt: skip
-WITHIN = {0, 1, 5, 6}  # layers whose modules may import one another
-LEVEL = {name: level for level, (_, names) in enumerate(LAYERS) for name in names}
+ROOMS = {
+    "_version": "the version",
+    "errors": "what can go wrong",
+    "trajectories": "a log in memory",
+    "tasks": "reward, termination, discount",
+    "_utils": "small tools",
+    "policies": "stochastic policies, and estimation of an unknown one",
+    "models": "transition models",
+    "exact": "finite problems by linear algebra",
+    "envs": "one file an environment",
+    "datasets": "logs on disk",
+    "search": "the paper's algorithm",
+    "evaluation": "what a policy is worth by the log of another",
+    "learner": "the default",
+    "deployment": "a policy that runs without gamps",
+    "runs": "a training that leaves a folder",
+    "cluster": "many processes",
+    "report": "the page of a run",
+    "paper": "the paper's tables and figures",
+    "cli": "the commands",
+}
+
+# Inside `search`: the four parts do not know each other; only the last two groups see them all.
+STAGES = [
+    {"sampling", "placement"},
+    {"importance"},
+    {"weights", "fitting", "values", "gradients"},
+    {"algorithm"},
+    {"recipes", "streaming"},
+]

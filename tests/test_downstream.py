@@ -17,7 +17,7 @@ import gamps
 from gamps import recipes
 from gamps.deployed import DeployedPolicy
 from gamps.envs import Minigolf, collect
-from gamps.learning import Outcome, Settings, classes_of, learn
+from gamps.learning import Outcome, Settings, model_classes, learn
 from gamps.policies import LinearGaussian, Policy
 from gamps.search import Info, State
 from gamps.trajectories import Trajectories
@@ -38,7 +38,7 @@ log = collect(env, env.policy(), jax.random.key(0), n=5, steps=20)
 assert_type(log, Trajectories)
 assert_type(log.n_trajectories, int)
 outcome = learn(
-    jax.random.key(1), log, env.task(), env.policy(), classes_of(env.model_features),
+    jax.random.key(1), log, env.task(), env.policy(), model_classes(env.model_features),
     settings=Settings(rounds=1),
 )
 assert_type(outcome, Outcome)

@@ -18,7 +18,6 @@ from gamps.learner import (
     ModelClass,
     Settings,
     choose,
-    classes_of,
     learn,
     learner,
     model_classes,
@@ -56,7 +55,7 @@ def closed(features, size):
 
 def test_members_one_by_one_are_those_of_the_part():
     """`EachMember` fits them inside a search; here they share a program with the trials."""
-    log, kind = golf_log(), classes_of(GOLF.model_features, rectified=True)["quadratic"]
+    log, kind = golf_log(), model_classes(GOLF.model_features, rectified=True)["quadratic"]
     weights = log.mask.astype(float)
     ours = model_classes.ensemble(KEY, log, weights, kind, 3)
     _, key_fit = jax.random.split(KEY)
@@ -160,7 +159,7 @@ def test_worth_of_the_true_model_is_the_true_return():
 def test_network_class_is_fitted_and_small_logs_are_refused():
     log = golf_log(20)
     settings = SMALL._replace(rounds=1, iterations=2, members=2, exponents=(0.0,), folds=2)
-    classes = classes_of(GOLF.model_features, rectified=True)
+    classes = model_classes(GOLF.model_features, rectified=True)
     outcome = learn(KEY, log, GOLF.task(), behaviour(), classes, settings=settings)
     assert set(outcome.rounds[0].evidence) == {"quadratic, β = 0", "network, β = 0"}
     with pytest.raises(SettingError, match="at least five"):

@@ -21,7 +21,7 @@ from benchmarks.engine.timing import AsJson, best_times, by_torch
 from gamps import search
 from gamps._utils import console
 from gamps.errors import SettingError
-from gamps.learner import classes_of
+from gamps.learner import model_classes
 from gamps.policies import LinearGaussian, log_probs
 from gamps.search import recipes
 from gamps.search.values import Imagined
@@ -72,7 +72,7 @@ def problem(n: int, steps: int, *, rollouts: int, horizon: int) -> Problem:
     log_std = jnp.log(jnp.full(ACTIONS, 0.5))
     log = _log(LinearGaussian(weights, log_std=log_std), n, steps)
     weights = weights + 0.02 * jax.random.normal(key_change, weights.shape)
-    kind = classes_of()["quadratic"]
+    kind = model_classes()["quadratic"]
     paper = recipes.gamps_paper(
         log,
         Task(reward, DISCOUNT),

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from gamps import datasets
 from gamps.envs import pendulum, swimmer
 from gamps.envs.simulated import Simulated
-from gamps.learner import ModelClass, Settings, classes_of, learn
+from gamps.learner import ModelClass, Settings, learn, model_classes
 from gamps.policies import Bent, Policy
 from gamps.search.fitting import Keep
 from gamps.tasks import Task
@@ -38,7 +38,7 @@ VARIANTS = ("default", "β = 0", "β = 1", "quadratic", "network")
 @cache  # other functions would be other programs to compile
 def problem(family: str) -> tuple[Task, dict[str, ModelClass]]:
     """The task, and what evidence chooses among; the feature map is all that knows the problem."""
-    return TASKS[family](), dict(classes_of(FEATURES[family], rectified=family == "minigolf"))
+    return TASKS[family](), dict(model_classes(FEATURES[family], rectified=family == "minigolf"))
 
 
 def start(name: str) -> Bent:

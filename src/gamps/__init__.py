@@ -1,36 +1,83 @@
 """Batch policy search with gradient-aware models.
 
-The data flow is the architecture; each stage is a module of that name:
+From a log to a verdict:
 
-    trajectories -> importance -> weights -> fitting -> values -> gradients -> search -> recipes
-       [N, T]        log ρ, ESS      ω          p̂         Q         ∇J        the loop
+    log = gamps.load("tanks/day-v0")              or gamps.from_episodes(...) from your own arrays
+    gamps.inspect(log.trajectories, task)         is it fit to learn from?
+    learned, held_out = gamps.split(log.trajectories)
+    outcome = gamps.learn(learned, task)          the default learner
+    gamps.evaluate(outcome.policy, learned, held_out, task).verdict
+    gamps.export(outcome.policy, learned, "policy")
 
-Shape letters, the same in every docstring: `N` logged trajectories, `T` steps of the longest one,
-`M` imagined rollouts, `H` imagined steps; `S` states and `A` actions of a finite problem, or `D`
-and `A` numbers of an observation and an action; `F` features, `d` policy parameters; `Z` standard
-normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps are those where
-`mask` is False.
+`gamps.recipes` holds the paper's algorithm and its baselines. Shape letters, the same in every
+docstring: `N` logged trajectories, `T` steps of the longest one, `M` imagined rollouts, `H` imagined
+steps; `S` states and `A` actions of a finite problem, or `D` and `A` numbers of an observation and
+an action; `F` features, `d` policy parameters; `Z` standard normal numbers of a draw, `B`
+trajectories rolled out side by side. Padded steps are those where `mask` is False.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gamps._version import __version__
-from gamps.deployment.load import load_policy
-from gamps.search import Search, run
-from gamps.search.recipes import gamps, gamps_paper, ml, pgt, reinforce
-from gamps.tasks import Task
-from gamps.trajectories import Episode, Trajectories, from_episodes
+
+if TYPE_CHECKING:
+    from gamps.datasets import load
+    from gamps.deployment.load import load_policy
+    from gamps.deployment.write import export
+    from gamps.evaluation import evaluate
+    from gamps.learner import learn
+    from gamps.runs.inspection import inspect
+    from gamps.search import recipes
+    from gamps.tasks import Task
+    from gamps.trajectories import Episode, Trajectories, from_episodes, split
 
 __all__ = [
     "Episode",
-    "Search",
     "Task",
     "Trajectories",
     "__version__",
+    "evaluate",
+    "export",
     "from_episodes",
-    "gamps",
-    "gamps_paper",
+    "inspect",
+    "learn",
+    "load",
     "load_policy",
-    "ml",
-    "pgt",
-    "reinforce",
-    "run",
+    "recipes",
+    "split",
 ]
+
+# Where each name is written; imported when it is first asked for, so that `gamps --help` is quick.
+_HOMES = {
+    "Episode": "gamps.trajectories",
+    "Task": "gamps.tasks",
+    "Trajectories": "gamps.trajectories",
+    "evaluate": "gamps.evaluation",
+    "export": "gamps.deployment.write",
+    "from_episodes": "gamps.trajectories",
+    "inspect": "gamps.runs.inspection",
+    "learn": "gamps.learner",
+    "load": "gamps.datasets",
+    "load_policy": "gamps.deployment.load",
+    "recipes": "gamps.search",
+    "split": "gamps.trajectories",
+}
+_ROOMS = ("envs", "policies")  # worlds to try things in, and policies to start from or to judge
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        found = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _ROOMS:
+        found = importlib.import_module(f"gamps.{name}")
+    else:
+        raise AttributeError(f"module 'gamps' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

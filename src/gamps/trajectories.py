@@ -6,6 +6,7 @@ Per-trajectory functions elsewhere are written for one row (every leading `N` go
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from gamps.errors import TrajectoryError
+from gamps.errors import SettingError, TrajectoryError
 
 
 class Episode(NamedTuple):
@@ -149,6 +150,36 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
             terminated=jnp.asarray([bool(row.terminated) for row in rows]),
         )
     )
+
+
+def split(
+    trajectories: Trajectories, held_out: float = 0.2, *, seed: int = 0
+) -> tuple[Trajectories, Trajectories]:
+    """Part a log in two: episodes to learn from, and episodes that learning never sees.
+
+    Args:
+      trajectories: the log.
+      held_out: share of its episodes that are held out, three at least.
+      seed: of the draw.
+
+    Raises:
+      SettingError: if the share is not between 0 and 1, or leaves fewer than five to learn from.
+    """
+    parts = split_rows(trajectories.n_trajectories, held_out, seed)
+    learned, judged = (jax.tree.map(lambda x, rows=rows: x[rows], trajectories) for rows in parts)
+    return learned, judged
+
+
+def split_rows(n: int, held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of `n` episodes `split` leaves to learn from, and which it holds out."""
+    if not 0 < held_out < 1:
+        raise SettingError("held_out", f"{held_out}", "Choose a share between 0 and 1")
+    held = max(math.ceil(held_out * n), 3)
+    if n - held < 5:
+        problem = f"{n} episodes, of which {held} are held out"
+        raise SettingError("log", problem, "Log more episodes: learning needs at least five")
+    order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
+    return np.sort(order[held:]), np.sort(order[:held])
 
 
 def validate(trajectories: Trajectories) -> Trajectories:

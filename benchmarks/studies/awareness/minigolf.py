@@ -15,7 +15,7 @@ from benchmarks.studies.awareness.all_action import fitted, gradient
 from benchmarks.studies.awareness.weighting import WEIGHTS
 from gamps.envs import Minigolf
 from gamps.envs.minigolf import HORIZON
-from gamps.learner import Classes, ModelClass, classes_of
+from gamps.learner import Classes, ModelClass, model_classes
 from gamps.paper.golf_setup import logs_of
 from gamps.paper.table1 import cosine
 from gamps.policies import LinearGaussian
@@ -45,7 +45,7 @@ def policy_at(env: Minigolf, distance: float, goal: Float[Array, "F A"]) -> Line
 
 def classes(env: Minigolf) -> Classes:
     """The paper's class, and those of the default."""
-    rich = classes_of(env.model_features, rectified=True)
+    rich = model_classes(env.model_features, rectified=True)
     linear = ModelClass(lambda *_: env.linear_model(), rich["quadratic"].fit)
     return {"linear": linear, **rich}
 

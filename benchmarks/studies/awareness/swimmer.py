@@ -17,7 +17,7 @@ from benchmarks.studies.awareness.weighting import WEIGHTS
 from gamps import datasets
 from gamps.envs import swimmer
 from gamps.envs.simulated import Simulated
-from gamps.learner import Classes, ModelClass, classes_of
+from gamps.learner import Classes, ModelClass, model_classes
 from gamps.models import Ensemble, LinearGaussian, Support
 from gamps.paper.table1 import cosine
 from gamps.policies import LinearGaussian as LinearPolicy
@@ -76,7 +76,7 @@ def with_bias(observation: Array, action: Array) -> Array:
 
 def classes() -> Classes:
     """A linear class, and those of the default."""
-    rich = classes_of(swimmer.clipped)
+    rich = model_classes(swimmer.clipped)
     size = swimmer.OBSERVATIONS + swimmer.ACTIONS + 1
 
     def linear(*_: Any) -> LinearGaussian:

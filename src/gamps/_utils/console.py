@@ -46,6 +46,11 @@ def say(said: str | Text | Table, style: str | None = None) -> None:
     )
 
 
+def silent(*said: Any) -> None:
+    """Hear something and do nothing: the default of every callback."""
+    del said
+
+
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
     """Make the run folder, refusing to replace an earlier result unasked.
 

@@ -1,106 +1,138 @@
-"""The command line: parse, call, print."""
+"""The command line: parse, call, print.
+
+A command is imported when it is called, so that `gamps --help` answers at once.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
-import jax
-import tyro
-from tyro.extras import SubcommandApp
-
-from gamps import paper
-from gamps._utils.compile_cache import keep_compiled
 from gamps._version import __version__
-from gamps.cli.collect import collect
-from gamps.cli.compare import compare
-from gamps.cli.evaluate import evaluate
-from gamps.cli.export import export
-from gamps.cli.importing import fit_behaviour, import_
-from gamps.cli.inspect import inspect
-from gamps.cli.launch import launch, sweep
-from gamps.cli.play import play
-from gamps.cli.report import report
-from gamps.cli.settings_file import with_settings
-from gamps.cli.train import resume, train
 from gamps.errors import GampsError
 
-DESCRIPTION = """Batch policy search with gradient-aware models.
 
-From a log of your own controller to a policy:
+class Command(NamedTuple):
+    """A command of the shell.
 
-    gamps import log.csv --episode run --observations h1 h2 --actions pump --reward reward
-        --log-prob logp --dataset tanks/day-v0
-    gamps inspect tanks/day-v0 --task mytask:task
-    gamps train tanks/day-v0 --task mytask:task --out runs/tanks
-    gamps evaluate runs/tanks
-    gamps report runs/tanks
-    gamps export runs/tanks
+    Attributes:
+      target: `module:function`, whose arguments are the command's.
+      summary: one line of the list of commands.
+    """
 
-The paper's tables and figures: gamps reproduce table1 --quick
+    target: str
+    summary: str
+
+    def load(self) -> Callable[..., Any]:
+        """The function, imported now."""
+        module, _, name = self.target.partition(":")
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return function
+
+
+Commands = Mapping[str, Command]
+
+USER = {
+    "import": Command("gamps.cli.importing:import_", "turn a table of logged steps into a dataset"),
+    "inspect": Command("gamps.cli.inspect:inspect", "check whether a log is fit to learn from"),
+    "train": Command("gamps.cli.train:train", "learn a better policy from a log"),
+    "evaluate": Command("gamps.cli.evaluate:evaluate", "say whether the policy may be deployed"),
+    "report": Command("gamps.cli.report:report", "write one HTML page about a run"),
+    "export": Command("gamps.cli.export:export", "write a policy that runs without gamps"),
+    "play": Command("gamps.cli.play:play", "run an exported policy in a Gymnasium environment"),
+}
+MORE = {
+    "resume": Command("gamps.cli.train:resume", "go on with an interrupted training"),
+    "compare": Command("gamps.cli.compare:compare", "put several runs side by side"),
+    "fit-behaviour": Command(
+        "gamps.cli.importing:fit_behaviour", "estimate the logging policy if it is unknown"
+    ),
+    "collect": Command("gamps.cli.collect:collect", "log a known policy in an environment"),
+    "launch": Command("gamps.cli.launch:launch", "train in several processes, surviving failures"),
+    "sweep": Command("gamps.cli.launch:sweep", "train with every combination of some settings"),
+}
+PAPER = {
+    name: Command(f"gamps.paper.{name}:{name}", summary)
+    for name, summary in {
+        "table1": "model accuracy, Q error and gradient cosine",
+        "weights": "where the weights lie on the gridworld",
+        "gridworld": "learning curves on the gridworld",
+        "minigolf": "learning curves on minigolf",
+        "swimmer": "learning curves on Swimmer",
+        "qnorm": "the norm of the score in the weights",
+        "bounds": "the theorems' bounds against the true error",
+    }.items()
+}
+COMMANDS: Commands = USER | MORE
+
+HELP = """gamps {version}: a better policy from a log, and an honest answer on whether to deploy it.
+
+From the log of your own controller to a policy:
+{user}
+
+More:
+{more}
+
+For research:
+{research}
+
+gamps COMMAND --help explains a command. First steps:
+  gamps import log.csv --episode run --observations h1 h2 --actions pump --reward reward
+    --log-prob logp --dataset tanks/day-v0
+  gamps inspect tanks/day-v0 --task mytask:task
+  gamps train tanks/day-v0 --task mytask:task --out runs/tanks
+  gamps evaluate runs/tanks
 """
 
-REPRODUCE = """The paper's tables and figures, one command each.
+REPRODUCE = """The paper's tables and figures, one command each: gamps reproduce NAME.
 
-Each prints a table that puts our numbers beside the paper's and writes NAME.json and NAME.png to
---out; --quick gives a small version in seconds."""
+{names}
 
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "import": import_,
-    "collect": collect,
-    "fit-behaviour": fit_behaviour,
-    "inspect": inspect,
-    "train": train,
-    "resume": resume,
-    "launch": launch,
-    "sweep": sweep,
-    "evaluate": evaluate,
-    "report": report,
-    "compare": compare,
-    "export": export,
-    "play": play,
-}
+Each prints our numbers beside the paper's and writes NAME.json and NAME.png to --out.
+--quick runs a small version in seconds. gamps reproduce NAME --help explains one.
+"""
 
 
-def application() -> SubcommandApp:
-    """All commands."""
-    app = SubcommandApp()
-    commands = SubcommandApp()
-    for name in paper.__all__:
-        commands.command(name=name)(getattr(paper, name))
-    app.command(commands, name="reproduce", help=REPRODUCE)
-    for name, command in COMMANDS.items():
-        app.command(name=name)(command)
-    app.command(name="version")(version)
-    return app
-
-
-def version() -> None:
-    """Print the version."""
-    print(f"gamps {__version__}")
+def listed(commands: Commands) -> str:
+    """A line for each command."""
+    return "\n".join(f"  {name:<14} {command.summary}" for name, command in commands.items())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of `gamps`; an error that the user can mend is shown without a traceback."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if list(arguments) in (["--version"], ["-V"]):
-        version()
+    """Entry point of `gamps`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in (["--version"], ["-V"], ["version"]):
+        print(f"gamps {__version__}")
         return
+    if words[:1] == ["reproduce"]:
+        names = REPRODUCE.format(names=listed(PAPER))
+        run(words[1:], PAPER, prog="gamps reproduce", description=names)
+        return
+    research = {"reproduce": Command("", "the paper's tables and figures, one command each")}
+    groups = {"user": USER, "more": MORE, "research": research}
+    text = HELP.format(version=__version__, **{k: listed(v) for k, v in groups.items()})
+    run(words, COMMANDS, prog="gamps", description=text)
+
+
+def run(words: Sequence[str], commands: Commands, *, prog: str, description: str) -> None:
+    """Call one of some commands with the words of a shell.
+
+    An error that the user can fix is shown without a traceback and ends with status 2.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        print(description, end="")
+        return
+    name, *rest = words
+    if name not in commands:
+        known = ", ".join(commands)
+        print(f"{prog}: no command {name!r}. Choose one of {known}", file=sys.stderr)
+        sys.exit(2)
     try:
-        keep_compiled()
-    except GampsError as error:
-        print(f"gamps: compiled programs are not kept. {error}", file=sys.stderr)
-    try:
-        application().cli(
-            args=with_settings(arguments) or ["--help"],
-            prog="gamps",
-            description=DESCRIPTION,
-            config=(tyro.conf.CascadeSubcommandArgs,),
-        )
+        _call(commands[name].load(), f"{prog} {name}", rest)
     except GampsError as error:
         print(f"gamps: {error}", file=sys.stderr)
         _leave(2)
@@ -111,15 +143,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("gamps: interrupted", file=sys.stderr)
         _leave(130)
     except Exception:
-        if jax.process_count() == 1:
+        if not _several():
             raise
         traceback.print_exc()
         _leave(1)
 
 
+def _call(function: Callable[..., Any], prog: str, words: Sequence[str]) -> None:
+    import tyro
+
+    from gamps._utils.compile_cache import keep_compiled
+
+    try:
+        keep_compiled()
+    except GampsError as error:
+        print(f"gamps: compiled programs are not kept. {error}", file=sys.stderr)
+    tyro.cli(function, args=words, prog=prog, config=(tyro.conf.CascadeSubcommandArgs,))
+
+
+def _several() -> bool:
+    """Whether this process works together with others."""
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.process_count() > 1
+
+
 def _leave(code: int) -> NoReturn:
     """End; of several processes at once, or the others would wait minutes for this one."""
-    if jax.process_count() > 1:
+    if _several():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

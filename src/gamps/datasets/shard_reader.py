@@ -23,9 +23,9 @@ import safetensors
 import safetensors.numpy
 
 from gamps._utils.atomic_io import recover_folder
-from gamps.errors import DatasetError, DescriptionError, SettingError
+from gamps.errors import DatasetError, DescriptionError
 from gamps.policies import Policy, rebuild
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, split_rows
 
 MANIFEST, ROWS, TITLE = "manifest.json", "rows.safetensors", "gamps shards 1"
 REPEATED, ZEROED = ("observations", "actions"), ("rewards", "behaviour_log_prob")
@@ -162,7 +162,7 @@ class Shards:
         """Some of the shards, in the order of the indices."""
         return dataclasses.replace(self, entries=tuple(self.entries[i] for i in indices))
 
-    def split(self, share: float, seed: int) -> tuple[Shards, Shards]:
+    def split(self, held_out: float, seed: int) -> tuple[Shards, Shards]:
         """The part to learn from, and the part that learning never sees.
 
         The same share and seed hold out the same episodes as in a log that is held in memory.
@@ -170,17 +170,10 @@ class Shards:
         Raises:
           SettingError: if the share is none, or leaves fewer than five episodes to learn from.
         """
-        if not 0 < share < 1:
-            raise SettingError("share", f"{share}", "Choose a share between 0 and 1")
-        n = self.n_trajectories
-        held = max(math.ceil(share * n), 3)
-        if n - held < 5:
-            finding = f"{n} episodes, of which {held} are held out"
-            raise SettingError("log", finding, "Log more episodes: learning needs at least five")
+        parts = split_rows(self.n_trajectories, held_out, seed)
         columns = [self._columns(i) for i in range(len(self))]
         numbers = np.sort(np.concatenate([episodes for episodes, _ in columns]))
-        order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
-        learned, judged = (self._keep(numbers[p], columns) for p in (order[held:], order[:held]))
+        learned, judged = (self._keep(numbers[rows], columns) for rows in parts)
         return learned, judged
 
     def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:

@@ -5,7 +5,15 @@
 """
 
 from gamps.evaluation.aggregate import iqm, stratified
-from gamps.evaluation.estimates import UNSPREAD, Case, Estimate, cases, estimates
+from gamps.evaluation.estimates import (
+    UNSPREAD,
+    Case,
+    Estimate,
+    Evaluation,
+    cases,
+    estimates,
+    evaluate,
+)
 from gamps.evaluation.estimators import (
     ESTIMATORS,
     Evidence,
@@ -35,6 +43,7 @@ __all__ = [
     "UNSPREAD",
     "Case",
     "Estimate",
+    "Evaluation",
     "Evidence",
     "Fitted",
     "Interval",
@@ -50,6 +59,7 @@ __all__ = [
     "each",
     "effective",
     "estimates",
+    "evaluate",
     "evidence",
     "fitted_q",
     "graded",

@@ -14,7 +14,7 @@ from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_polic
 from gamps.evaluation.fitted_q import fitted_q
 from gamps.evaluation.intervals import Interval, interval_of
 from gamps.evaluation.ratio_sums import difference
-from gamps.evaluation.verdict import ROBUST
+from gamps.evaluation.verdict import ROBUST, Verdict, judge
 from gamps.policies import Policy
 from gamps.search.importance import Ratios
 from gamps.search.values import Imagined
@@ -39,6 +39,51 @@ class Estimate(NamedTuple):
 
     value: Interval
     improvement: Interval
+
+
+class Evaluation(NamedTuple):
+    """What held-out episodes say of a policy.
+
+    Attributes:
+      verdict: deploy, not shown to be better, or worse, by the doubly robust estimate.
+      estimates: that one and others beside it, by name.
+      cases: what each is made of.
+    """
+
+    verdict: Verdict
+    estimates: dict[str, Estimate]
+    cases: dict[str, Case]
+
+
+def evaluate(
+    policy: Policy,
+    learned: Trajectories,
+    held_out: Trajectories,
+    task: Task,
+    *,
+    model: Any = None,
+    confidence: float = 0.95,
+    interval: str = "student",
+    seed: int = 0,
+) -> Evaluation:
+    """Say whether a policy may be deployed, by episodes that nothing was learned from.
+
+    Args:
+      policy: to be judged, with the noise that it acts with.
+      learned: episodes to fit Q to; the policy may have been learned from them too.
+      held_out: episodes to judge by, which neither the policy nor Q has seen.
+      task: its discount; and, with a model, reward and termination.
+      model: a fitted transition model, for further estimates beside the verdict's.
+      confidence: of each bound.
+      interval: student or bootstrap.
+      seed: of imagined episodes, features and actions.
+    """
+    key = jax.random.key(seed)
+    made = cases(key, policy, learned, held_out, task, model)
+    every = estimates(made, interval=interval, confidence=confidence)
+    evidence = made[ROBUST].found
+    verdict = judge(policy, held_out, evidence, interval=interval, confidence=confidence)
+    return Evaluation(verdict, every, made)
 
 
 @eqx.filter_jit

@@ -6,20 +6,22 @@ climb the all-action gradient in it; ask the ensemble what the policy is worth.
 
 from gamps.learner.imagined_return import worth
 from gamps.learner.learner import Learner, learn
-from gamps.learner.model_classes import Classes, ModelClass, classes_of
+from gamps.learner.model_classes import Classes, ModelClass, model_classes
 from gamps.learner.model_selection import choose
-from gamps.learner.types import Outcome, Progress, Round, Settings
+from gamps.learner.types import Candidate, Outcome, Progress, Round, RunState, Settings
 
 __all__ = [
+    "Candidate",
     "Classes",
     "Learner",
     "ModelClass",
     "Outcome",
     "Progress",
     "Round",
+    "RunState",
     "Settings",
     "choose",
-    "classes_of",
     "learn",
+    "model_classes",
     "worth",
 ]

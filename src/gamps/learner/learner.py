@@ -17,13 +17,14 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from gamps import search
+from gamps._utils.console import silent
 from gamps._utils.fields import as_number
 from gamps.errors import SettingError
 from gamps.learner.imagined_return import worth
-from gamps.learner.model_classes import Classes, ensemble, unfitted
+from gamps.learner.model_classes import Classes, ensemble, model_classes, unfitted
 from gamps.learner.model_selection import choose
-from gamps.learner.types import Outcome, Progress, Round, Settings
-from gamps.policies import Annealed, Gaussian, Policy, natural_units
+from gamps.learner.types import Outcome, Progress, Round, RunState, Settings
+from gamps.policies import Annealed, Gaussian, Policy, estimation, natural_units
 from gamps.search import Search, importance
 from gamps.search.fitting import Keep
 from gamps.search.gradients import AllActions
@@ -35,10 +36,6 @@ from gamps.trajectories import Trajectories
 FALL = 0.1  # of the learning rate, over a whole training
 
 
-def _silent(doing: str) -> None:
-    del doing
-
-
 class Learner:
     """The default, iteration by iteration: `start`, then `step` until `total`.
 
@@ -47,7 +44,7 @@ class Learner:
       trajectories: the log.
       task: the known reward, termination and discount.
       behaviour: the policy that made the log, where the search starts; a Gaussian.
-      classes: from `classes_of`, or your own; of one entry, nothing is left to choose.
+      classes: from `model_classes`, or your own; of one entry, nothing is left to choose.
       settings: the same for every problem by default.
       total: iterations, if the last round is to be shorter than the others.
     """
@@ -80,20 +77,20 @@ class Learner:
         self.trajectories, self.task, self.behaviour = trajectories, task, behaviour
         self.classes, self.settings = classes, s
         self.total = s.rounds * s.iterations if total is None else total
-        self.climb = _climb(trajectories, task, behaviour, s)
+        self.search = _search(trajectories, task, behaviour, s)
 
     def start(self) -> Progress:
         """Before the first iteration."""
-        return Progress(self.climb.init(self.behaviour), self.behaviour, {"rounds": []})
+        return Progress(self.search.init(self.behaviour), self.behaviour)
 
-    def like(self, plain: dict[str, Any]) -> Progress:
+    def like(self, run: RunState) -> Progress:
         """A progress of the same structure, for arrays that were kept on disk."""
         progress = self.start()
-        if "choice" in plain:
-            kind = self.classes[plain["choice"][0]]
+        if run.now is not None:
+            kind = self.classes[run.now.model_class]
             model = unfitted(jax.random.key(0), self.trajectories, kind, self.settings.members)
             progress = progress._replace(state=progress.state._replace(model=model))
-        return progress._replace(plain=plain)
+        return progress._replace(run=run)
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
         """One iteration; the first of a round chooses and fits, the last asks what it is worth."""
@@ -101,102 +98,108 @@ class Learner:
         keys = jax.random.split(jax.random.fold_in(self.key, number), 4)
         key_choose, key_fit, key_climb, key_worth = keys
         if within == 0:
-            progress = self._modelled(key_choose, key_fit, progress)
-        state, info, _ = search.run(self.climb, key_climb, progress.state, iterations=1)
+            progress = self._fit_models(key_choose, key_fit, progress)
+        state, info, _ = search.run(self.search, key_climb, progress.state, iterations=1)
         progress = progress._replace(state=state)
         if within == self.settings.iterations - 1 or int(state.iteration) == self.total:
-            progress = self._judged(key_worth, progress)
+            progress = self._compare_with_best(key_worth, progress)
         metrics = {
             name: float(getattr(info, name)[0]) for name in ("gradient_norm", "ess", "pareto_k")
         }
-        metrics["weights_ess"] = progress.plain["weights_ess"]
-        chosen = "{}, β = {:g}".format(*progress.plain["choice"])
-        metrics["model_loss"] = -progress.plain["evidence"].get(chosen, np.nan)
-        if progress.plain["rounds"]:
-            latest = progress.plain["rounds"][-1]
-            metrics |= {name: latest[name] for name in ("estimate", "lower")}
-        return progress, metrics
+        return progress, metrics | _reported(progress.run)
 
-    def _modelled(self, key_choose: Array, key_fit: Array, progress: Progress) -> Progress:
+    def _fit_models(self, key_choose: Array, key_fit: Array, progress: Progress) -> Progress:
         """The class and β that evidence prefers, and an ensemble of them."""
-        s, log, plain = self.settings, self.trajectories, progress.plain
+        s, log, before = self.settings, self.trajectories, progress.run.now
         omega = _omega(progress.state.policy, log, s.window)
-        picked, evidence = choose(
+        (name, beta), evidence = choose(
             key_choose, omega, log, self.order, self.classes, exponents=s.exponents, folds=s.folds
         )
-        plain = plain | {"evidence": evidence}
         # An ensemble of likelihood alone does not depend on the policy, and is kept.
-        if list(picked) == plain.get("choice") and picked[1] == 0:
-            return progress._replace(plain=plain)
-        weights, ess = _weights(omega, log.mask, as_number(picked[1]))
-        model = ensemble(key_fit, log, weights, self.classes[picked[0]], s.members)
-        plain |= {"choice": list(picked), "weights_ess": float(ess)}
-        return progress._replace(state=progress.state._replace(model=model), plain=plain)
+        if before is not None and before[:2] == (name, beta) and beta == 0:
+            now = before._replace(evidence=evidence)
+            return progress._replace(run=progress.run._replace(now=now))
+        weights, ess = _weights(omega, log.mask, as_number(beta))
+        model = ensemble(key_fit, log, weights, self.classes[name], s.members)
+        now = Round(name, beta, evidence, float(ess))
+        state = progress.state._replace(model=model)
+        return progress._replace(state=state, run=progress.run._replace(now=now))
 
-    def _judged(self, key: Array, progress: Progress) -> Progress:
-        """Whether the policy of a round is the best so far.
+    def _compare_with_best(self, key: Array, progress: Progress) -> Progress:
+        """Keep the policy of a round if it is the best so far.
 
         The best one is judged again beside it, by the same model and with the same noise: what two
         models say of two policies cannot be compared. The first to beat is the behaviour policy.
-        Of two that are worth the same, as all are that never fall, the later one has climbed on.
+        Prefer the later policy on ties, as between all that never fall: it has climbed on.
         """
-        policy, plain = progress.state.policy, progress.plain
+        policy, run = progress.state.policy, progress.run
         model, task, log = progress.state.model, self.task, self.trajectories
         _, to_beat = worth(key, progress.best, model, task, log)
         estimate, lower = worth(key, policy, model, task, log)
-        made = {
-            "model_class": plain["choice"][0],
-            "exponent": plain["choice"][1],
-            "evidence": plain["evidence"],
-            "weights_ess": plain["weights_ess"],
-            "estimate": estimate,
-            "lower": lower,
-        }
-        plain = plain | {"rounds": [*plain["rounds"], made]}
+        finished = run.now._replace(estimate=estimate, lower=lower)  # type: ignore[union-attr]
+        run = run._replace(rounds=(*run.rounds, finished))
         if np.isfinite(lower) and not to_beat > lower:
-            plain |= {"best": len(plain["rounds"]), "best_lower": lower}
-            return progress._replace(best=policy, plain=plain)
-        known = {"best_lower": to_beat} if np.isfinite(to_beat) else {}
-        return progress._replace(plain=plain | {"best": plain.get("best", 0)} | known)
+            run = run._replace(best=len(run.rounds), best_lower=lower)
+            return progress._replace(best=policy, run=run)
+        best_lower = to_beat if np.isfinite(to_beat) else run.best_lower
+        return progress._replace(run=run._replace(best=run.best or 0, best_lower=best_lower))
+
+
+def _reported(run: RunState) -> dict[str, float]:
+    """What an iteration reports of its round, and of the last one that is finished."""
+    now: Any = run.now
+    chosen = (now.model_class, now.exponent)
+    likelihood = {c[:2]: c.log_likelihood for c in now.evidence}.get(chosen, np.nan)
+    metrics = {"weights_ess": now.weights_ess, "model_loss": -likelihood}
+    if run.rounds:
+        metrics |= {"estimate": run.rounds[-1].estimate, "lower": run.rounds[-1].lower}
+    return metrics
 
 
 def learn(
-    key: Key[Array, ""],
     trajectories: Trajectories,
     task: Task,
-    behaviour: Policy,
-    classes: Classes,
+    behaviour: Policy | None = None,
+    classes: Classes | None = None,
     *,
+    seed: int | Key[Array, ""] = 0,
     settings: Settings | None = None,
-    advance: Callable[[str], None] = _silent,
+    advance: Callable[[str], None] = silent,
 ) -> Outcome:
     """A better policy than the one that made the log: all iterations of a `Learner`.
 
     Args:
-      key: all randomness.
       trajectories: the log.
       task: the known reward, termination and discount.
-      behaviour: the policy that made the log, where the search starts; a Gaussian.
-      classes: from `classes_of`, or your own; of one entry, nothing is left to choose.
+      behaviour: the policy that made the log, where the search starts; a Gaussian. None starts at
+        an affine one fitted to the logged actions.
+      classes: from `model_classes`, or your own; with one entry, nothing is left to choose. None
+        takes observations and actions as they are.
+      seed: of everything random: a number, or a key of `jax.random`.
       settings: the same for every problem by default.
       advance: called once a round, for a progress bar.
 
     Returns:
       The policy to be evaluated, and what was decided in each round.
     """
-    learner = Learner(key, trajectories, task, behaviour, classes, settings=settings)
-    progress, rounds = learner.start(), list[Round]()
+    key = jax.random.key(seed) if isinstance(seed, int) else seed
+    if behaviour is None:
+        behaviour = estimation.fit(key, trajectories, "affine")
+    known = model_classes() if classes is None else classes
+    learner = Learner(key, trajectories, task, behaviour, known, settings=settings)
+    progress, policies = learner.start(), list[Policy]()
     for _ in range(learner.total):
         progress, _ = learner.step(progress)
-        if len(progress.plain["rounds"]) > len(rounds):
-            made = Round(**progress.plain["rounds"][-1], policy=progress.state.policy)
-            rounds.append(made)
-            choice = f"{made.model_class}, β = {made.exponent:g}"
-            advance(f"round {len(rounds)}: {choice}, worth {made.lower:.3g}")
-    return Outcome(progress.best, progress.plain.get("best", 0) - 1, rounds)
+        rounds = progress.run.rounds
+        if len(rounds) > len(policies):
+            policies.append(progress.state.policy)
+            choice = f"{rounds[-1].model_class}, β = {rounds[-1].exponent:g}"
+            advance(f"round {len(rounds)}: {choice}, worth {rounds[-1].lower:.3g}")
+    chosen = (progress.run.best or 0) - 1
+    return Outcome(progress.best, chosen, list(rounds), policies, progress.state.model)
 
 
-def _climb(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:
+def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:
     """The search of all rounds, in a model that is handed to it."""
     std = jnp.exp(behaviour.log_std)
     units = _units(behaviour, trajectories)

@@ -44,7 +44,7 @@ Classes = Mapping[str, ModelClass]
 """Model classes by name; the first is the reference that another has to beat for sure."""
 
 
-def classes_of(
+def model_classes(
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated, *, rectified: bool = False
 ) -> Classes:
     """The model classes that evidence chooses among, all on the same features of (s, a).

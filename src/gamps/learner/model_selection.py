@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from gamps._utils.fields import as_number
 from gamps.learner.model_classes import Classes, ModelClass, fitted, made
+from gamps.learner.types import Candidate
 from gamps.models import Model
 from gamps.search.weights import tempered
 from gamps.trajectories import Trajectories
@@ -31,7 +32,7 @@ def choose(
     *,
     exponents: Sequence[float],
     folds: int,
-) -> tuple[tuple[str, float], dict[str, float]]:
+) -> tuple[tuple[str, float], tuple[Candidate, ...]]:
     """Class and β by the ω-weighted log-likelihood of trajectories that no fit has seen.
 
     The first class at the first β is the reference; the best other candidate takes its place only
@@ -48,14 +49,14 @@ def choose(
       folds: parts of the log that are held out in turn.
 
     Returns:
-      The chosen class and β, and the weighted log-likelihood of every candidate.
+      The chosen class and β, and every candidate.
     """
     real = np.asarray(omega)[np.asarray(trajectories.mask)]
     if np.ptp(real) <= ALIKE * real.max():
         exponents = exponents[:1]
     pairs = [(name, beta) for name in classes for beta in exponents]
     if len(pairs) == 1:
-        return pairs[0], {}
+        return pairs[0], ()
     # A small log is held out part by part, until all of it was; of a large one a part is enough.
     parts = np.array_split(order, folds)
     if len(real) > LARGE:
@@ -77,7 +78,8 @@ def choose(
         error = math.sqrt(np.sum((rows - mean * totals) ** 2)) / totals.sum()
         return float(mean), error
 
-    evidence = {f"{n}, β = {b:g}": gain((n, b), np.zeros_like(weights))[0] for n, b in pairs}
+    nothing = np.zeros_like(weights)
+    evidence = tuple(Candidate(*pair, gain(pair, nothing)[0]) for pair in pairs)
     gains = {pair: gain(pair, likelihoods[pairs[0]]) for pair in pairs}
     best = max(gains, key=lambda pair: gains[pair][0])
     mean, error = gains[best]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from gamps import search
@@ -46,40 +47,71 @@ class Settings(NamedTuple):
     window: int = 3
 
 
+class Candidate(NamedTuple):
+    """A model class and an exponent β of ω that evidence compared with others.
+
+    Attributes:
+      model_class: its name.
+      exponent: β.
+      log_likelihood: ω-weighted, of held-out trajectories.
+    """
+
+    model_class: str
+    exponent: float
+    log_likelihood: float
+
+
 class Round(NamedTuple):
     """What a round decided and found.
 
     Attributes:
       model_class: chosen.
       exponent: β, chosen.
-      evidence: held-out weighted log-likelihood of every class and β.
+      evidence: every candidate; none where nothing was left to choose.
       weights_ess: effective number of transitions in the fit.
       estimate: mean imagined return of the policy after the round.
       lower: the estimate less the members' standard deviation.
-      policy: after the round.
     """
 
     model_class: str
     exponent: float
-    evidence: dict[str, float]
+    evidence: tuple[Candidate, ...]
     weights_ess: float
-    estimate: float
-    lower: float
-    policy: Policy
+    estimate: float = math.nan
+    lower: float = math.nan
+
+
+class RunState(NamedTuple):
+    """Decisions and findings of a training so far, such as JSON holds.
+
+    Attributes:
+      best: the round, or the iteration of a recipe, whose policy would be handed out; 0 is the
+        start, None before anything was compared.
+      best_lower: lower estimate of that policy's return; None where there is none.
+      stopped: why the training ended by itself; empty while it goes on.
+      now: the round under way, its estimate still open.
+      rounds: those that are finished.
+    """
+
+    best: int | None = None
+    best_lower: float | None = None
+    stopped: str = ""
+    now: Round | None = None
+    rounds: tuple[Round, ...] = ()
 
 
 class Progress(NamedTuple):
-    """What a training carries from one iteration to the next; arrays, and what JSON holds.
+    """What a training carries from one iteration to the next.
 
     Attributes:
       state: of the search, with policy and model.
       best: the policy that would be handed out now.
-      plain: decisions and findings so far.
+      run: decisions and findings so far.
     """
 
     state: search.State
     best: Policy
-    plain: dict[str, Any]
+    run: RunState = RunState()
 
 
 class Outcome(NamedTuple):
@@ -90,8 +122,12 @@ class Outcome(NamedTuple):
       chosen: which round, from zero; -1 if none is thought better than the start, which is handed
         out then.
       rounds: all of them.
+      policies: the policy after each round.
+      model: of the last round.
     """
 
     policy: Policy
     chosen: int
     rounds: list[Round]
+    policies: list[Policy]
+    model: Any

@@ -17,7 +17,7 @@ from gamps.search import recipes
 from gamps.errors import SettingError
 from gamps.search.fitting import ClosedForm
 from gamps.search.importance import Clip
-from gamps.learner import Learner, ModelClass, Settings, classes_of
+from gamps.learner import Learner, ModelClass, Settings, model_classes
 from gamps.models import LinearGaussian
 from gamps.policies import Gaussian, Policy
 from gamps.search import Search
@@ -157,7 +157,7 @@ def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any
 
 def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
     """What evidence may choose among: all, or the one that was named."""
-    known = dict(classes_of(features))
+    known = dict(model_classes(features))
     if words == "auto":
         return known
     if words == "linear":
