@@ -9,11 +9,13 @@ From a log to a verdict:
     gamps.evaluate(outcome.policy, learned, held_out, task).verdict
     gamps.export(outcome.policy, learned, "policy")
 
-`gamps.recipes` holds the paper's algorithm and its baselines. Shape letters, the same in every
-docstring: `N` logged trajectories, `T` steps of the longest one, `M` imagined rollouts, `H` imagined
-steps; `S` states and `A` actions of a finite problem, or `D` and `A` numbers of an observation and
-an action; `F` features, `d` policy parameters; `Z` standard normal numbers of a draw, `B`
-trajectories rolled out side by side. Padded steps are those where `mask` is False.
+`gamps.recipes` holds the paper's algorithm and its baselines.
+
+Shape letters, the same in every docstring: `N` logged trajectories, `T` steps of the longest one,
+`M` imagined rollouts, `H` imagined steps; `S` states and `A` actions of a finite problem, or `D`
+and `A` numbers of an observation and an action; `F` features, `d` policy parameters; `Z` standard
+normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps are those where
+`mask` is False.
 """
 
 from __future__ import annotations

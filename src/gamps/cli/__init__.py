@@ -5,15 +5,19 @@ A command is imported when it is called, so that `gamps --help` answers at once.
 
 from __future__ import annotations
 
+import argparse
+import functools
 import importlib
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from gamps._version import __version__
-from gamps.errors import GampsError
+from gamps.errors import GampsError, SettingError
 
 
 class Command(NamedTuple):
@@ -158,7 +162,31 @@ def _call(function: Callable[..., Any], prog: str, words: Sequence[str]) -> None
         keep_compiled()
     except GampsError as error:
         print(f"gamps: compiled programs are not kept. {error}", file=sys.stderr)
-    tyro.cli(function, args=words, prog=prog, config=(tyro.conf.CascadeSubcommandArgs,))
+    tyro.cli(configured(function, words), args=words, prog=prog)
+
+
+def configured(function: Callable[..., Any], words: Sequence[str]) -> Callable[..., Any]:
+    """A command whose defaults are the settings of the TOML file that --config names, if any."""
+    if "config" not in inspect.signature(function).parameters:
+        return function
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    path = parser.parse_known_args(list(words))[0].config
+    if path is None:
+        return function
+    from tyro import MISSING
+
+    from gamps.runs.spec import KINDS, TrainSpec, read_toml, typed
+
+    settings = read_toml(path, "config")
+    others = {"out": Path, "tensorboard": bool}
+    for name in settings:
+        if name not in KINDS | others:
+            fix = f"Known are {', '.join([*KINDS, *others])}"
+            raise SettingError("config", f"{path}: {name} is no setting", fix)
+    rest = {name: kind(settings[name]) for name, kind in others.items() if name in settings}
+    spec = {name: typed(name, settings[name]) for name in KINDS if name in settings}
+    return functools.partial(function, spec=TrainSpec(**({"log": MISSING} | spec)), **rest)
 
 
 def _several() -> bool:

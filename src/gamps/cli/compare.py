@@ -16,8 +16,8 @@ from gamps._utils import console, figures
 from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
 from gamps.evaluation.verdict import POOR, ROBUST
-from gamps.runs.evaluate_run import Judged, judged
-from gamps.runs.open_run import Finished
+from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
+from gamps.runs.open_run import OpenRun
 
 LEAST = 3  # runs that an interval over runs needs
 
@@ -53,39 +53,45 @@ def compare(
     out = console.folder(out, "compare", overwrite=overwrite)
     for run in runs:
         say_imports(run)
-    every: dict[str, Judged] = {}
+    evaluated: dict[str, RunEvaluation] = {}
     with console.bar("compare", len(runs)) as advance:
         for run in runs:
-            every[str(run)] = judged(run, confidence=confidence, interval=interval)
+            evaluated[str(run)] = evaluate_run(run, confidence=confidence, interval=interval)
             advance(str(run))
-    differ = _differing([j.made for j in every.values()])
+    differ = _differing([j.run for j in evaluated.values()])
     pairs = {}
-    for a, b in combinations(every, 2):
-        if _same_episodes(every[a].made, every[b].made):
-            gain = evaluation.difference(_terms(every[b]), _terms(every[a]))
+    for a, b in combinations(evaluated, 2):
+        if _same_episodes(evaluated[a].run, evaluated[b].run):
+            gain = evaluation.difference(_terms(evaluated[b]), _terms(evaluated[a]))
             pairs[a, b] = evaluation.interval_of(gain, interval, confidence=confidence)
-    groups = _groups(every, differ, confidence)
+    groups = _groups(evaluated, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
     table = console.rich_table(
-        f"{len(every)} runs by {ROBUST} on their held-out episodes",
+        f"{len(evaluated)} runs by {ROBUST} on their held-out episodes",
         ["run", *differ, "verdict", "improvement", bounds, "support"],
     )
-    for name, one in every.items():
-        found, words = one.every[ROBUST].improvement, asdict(one.made.words)
+    for name, one in evaluated.items():
+        found, spec = one.estimates[ROBUST].improvement, asdict(one.run.spec)
         rests = one.verdict.support
         table.add_row(
-            name, *(str(words[field]) for field in differ), one.verdict.word,
+            name, *(str(spec[field]) for field in differ), one.verdict.word,
             f"{found.estimate:.4g}", f"{found.low:.4g} to {found.high:.4g}",
             f"{rests.ess:.1f}, {rests.grade}",
         )  # fmt: skip
     results = {
-        "runs": {n: {"word": j.verdict.word, "improvement": j.every[ROBUST].improvement._asdict(),
-                     "ess": j.verdict.support.ess} for n, j in every.items()},
+        "runs": {
+            name: {
+                "word": run.verdict.word,
+                "improvement": run.estimates[ROBUST].improvement._asdict(),
+                "ess": run.verdict.support.ess,
+            }
+            for name, run in evaluated.items()
+        },
         "pairs": {f"{b} over {a}": found._asdict() for (a, b), found in pairs.items()},
         "groups": {n: found._asdict() for n, found in groups.items()},
     }  # fmt: skip
     settings = {"confidence": confidence, "interval": interval}
-    figure = _figure(every, pairs, groups)
+    figure = _figure(evaluated, pairs, groups)
     console.save(
         out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
     )
@@ -99,36 +105,36 @@ def compare(
             f"interquartile mean over seeds, {name}: {found.estimate:.4g} ({found.low:.4g} to "
             f"{found.high:.4g})"
         )
-    if any(run.verdict.support.grade == POOR for run in every.values()):
+    if any(run.verdict.support.grade == POOR for run in evaluated.values()):
         console.say("where support is poor, no number here can be relied on", "yellow")
 
 
-def _terms(run: Judged) -> evaluation.Terms:
+def _terms(run: RunEvaluation) -> evaluation.Terms:
     return evaluation.doubly_robust(run.cases[ROBUST].found)
 
 
-def _differing(made: Sequence[Finished]) -> list[str]:
+def _differing(runs: Sequence[OpenRun]) -> list[str]:
     """The settings that are not the same in all."""
-    every = [asdict(run.words) for run in made]
-    return [name for name in every[0] if len({str(words[name]) for words in every}) > 1]
+    specs = [asdict(run.spec) for run in runs]
+    return [name for name in specs[0] if len({str(spec[name]) for spec in specs}) > 1]
 
 
-def _same_episodes(one: Finished, other: Finished) -> bool:
-    a, b = one.words, other.words
+def _same_episodes(one: OpenRun, other: OpenRun) -> bool:
+    a, b = one.spec, other.spec
     return (a.log, a.held_out, a.seed, a.task) == (b.log, b.held_out, b.seed, b.task)
 
 
 def _groups(
-    judged: Mapping[str, Judged], differ: Sequence[str], confidence: float
+    judged: Mapping[str, RunEvaluation], differ: Sequence[str], confidence: float
 ) -> dict[str, evaluation.Interval]:
     """The interquartile mean of the improvement, of runs that differ by log and seed alone."""
     kinds = [name for name in differ if name not in ("log", "seed")]
     values: dict[str, dict[str, list[float]]] = {}
     for run in judged.values():
-        words = asdict(run.made.words)
-        name = ", ".join(f"{k} {words[k]}" for k in kinds) or "all runs"
-        stratum = values.setdefault(name, {}).setdefault(run.made.words.log, [])
-        stratum.append(run.every[ROBUST].improvement.estimate)
+        spec = asdict(run.run.spec)
+        name = ", ".join(f"{k} {spec[k]}" for k in kinds) or "all runs"
+        stratum = values.setdefault(name, {}).setdefault(run.run.spec.log, [])
+        stratum.append(run.estimates[ROBUST].improvement.estimate)
     return {
         name: evaluation.stratified(strata, confidence=confidence)
         for name, strata in values.items()
@@ -137,10 +143,12 @@ def _groups(
 
 
 def _figure(
-    judged: Mapping[str, Judged], pairs: Mapping[Any, Any], groups: Mapping[str, Any]
+    judged: Mapping[str, RunEvaluation], pairs: Mapping[Any, Any], groups: Mapping[str, Any]
 ) -> Any:
     short = {name: f"{i + 1}: {Path(name).name[:20]}" for i, name in enumerate(judged)}
-    rows = [(short[name], run.every[ROBUST].improvement, "#c1121f") for name, run in judged.items()]
+    rows = [
+        (short[name], run.estimates[ROBUST].improvement, "#c1121f") for name, run in judged.items()
+    ]
     rows += [(f"{short[b].partition(':')[0]} over {short[a].partition(':')[0]}", found, "#1d6fa5")
              for (a, b), found in pairs.items()]  # fmt: skip
     rows += [(f"IQM, {name[:26]}", found, "#2a9d5c") for name, found in groups.items()]

@@ -15,7 +15,7 @@ from gamps import evaluation
 from gamps._utils import console
 from gamps.cli.strangers import say_imports
 from gamps.evaluation import verdict as verdicts
-from gamps.runs.evaluate_run import Judged, judged, rows_of, said
+from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, explained, rows_of
 
 STATUS = {verdicts.DEPLOY: 0, verdicts.NOT_SHOWN: 3, verdicts.WORSE: 4}
 COLOURS = {verdicts.DEPLOY: "green", verdicts.NOT_SHOWN: "yellow", verdicts.WORSE: "red"}
@@ -49,7 +49,7 @@ def evaluate(
       json_: print all of it as JSON.
     """
     say_imports(run)
-    found = judged(run, log=log, confidence=confidence, interval=interval)
+    found = evaluate_run(run, log=log, confidence=confidence, interval=interval)
     if json_:
         print(json.dumps(_plain(found), indent=1))
     else:
@@ -57,20 +57,20 @@ def evaluate(
     sys.exit(STATUS[found.verdict.word])
 
 
-def _plain(found: Judged) -> dict[str, Any]:
+def _plain(found: RunEvaluation) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if hasattr(value, "_asdict"):
             return {k: plain(v) for k, v in value._asdict().items()}
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    every = {name: plain(estimate) for name, estimate in found.every.items()}
+    estimates = {name: plain(estimate) for name, estimate in found.estimates.items()}
     content: dict[str, Any] = plain(found.verdict)
-    return content | {"log": found.by, "densities": found.densities, "estimates": every}
+    return content | {"log": found.by, "densities": found.densities, "estimates": estimates}
 
 
-def _show(run: Path, found: Judged) -> None:
+def _show(run: Path, found: RunEvaluation) -> None:
     verdict = found.verdict
-    bounds = f"{found.every[verdicts.ROBUST].value.confidence:.0%} bounds"
+    bounds = f"{found.estimates[verdicts.ROBUST].value.confidence:.0%} bounds"
     table = console.rich_table(
         f"{run}: {verdict.value.estimate:.4g}, logging policy {verdict.behaviour.estimate:.4g}",
         ["estimate", "value", bounds, "improvement", bounds],
@@ -82,11 +82,11 @@ def _show(run: Path, found: Judged) -> None:
     console.say(table)
     support = verdict.support
     console.say(
-        f"support: {support.ess:.1f} effective episodes of {found.made.held_out.n_trajectories}, "
+        f"support: {support.ess:.1f} effective episodes of {found.run.held_out.n_trajectories}, "
         f"Pareto-k {support.pareto_k:.2f}: {support.grade}"
     )
     if found.dropped:
         console.say(f"{found.dropped} episodes that training saw are left out", "yellow")
     console.say_estimated(found.densities)
     word = (verdict.word, f"bold {COLOURS[verdict.word]}")
-    console.say(Text.assemble(word, f": {said(verdict)}"))
+    console.say(Text.assemble(word, f": {explained(verdict)}"))

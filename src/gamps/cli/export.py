@@ -8,14 +8,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from gamps import datasets
 from gamps._utils import console
 from gamps.cli.strangers import say_imports
 from gamps.deployment import write
-from gamps.runs import build
-from gamps.runs.loop import taken_up
-from gamps.runs.resolve import check_named
-from gamps.runs.spec import words_in
+from gamps.runs.open_run import open_run
 
 
 def export(
@@ -42,18 +38,16 @@ def export(
     target = run / "policy" if out is None else out
     write.refuse_taken(target, onnx=onnx)
     say_imports(run)
-    words = words_in(run)
-    check_named(words)
-    data = datasets.load(words.log)
-    training = build(words, data)
-    progress, done, refused = taken_up(training, run)
-    for error in refused:
+    opened = open_run(run)
+    for error in opened.refused:
         console.say(f"passed over: {error}", "yellow")
-    if done < training.total and "stopped" not in progress.plain:
-        missing = f"{done} of {training.total} iterations"
+    if opened.done < opened.total and not opened.progress.run.stopped:
+        missing = f"{opened.done} of {opened.total} iterations"
         console.say(f"not finished: {missing}. gamps resume {run}", "yellow")
-    policy = progress.best if which == "best" else progress.state.policy
-    notes = {"run": asdict(words), "iterations": done, "which": which, "densities": data.densities}
+    policy = opened.progress.best if which == "best" else opened.progress.state.policy
+    data = opened.data
+    notes = {"run": asdict(opened.spec), "iterations": opened.done, "which": which}
+    notes |= {"densities": data.densities}
     write.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
     console.say_estimated(data.densities)
     console.say(f"written: {target}")

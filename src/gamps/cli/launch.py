@@ -10,39 +10,27 @@ from typing import Annotated
 import tyro
 from rich.live import Live
 
-from gamps import cluster
+from gamps import cluster, runs
 from gamps._utils import console
+from gamps.cli import progress
 from gamps.cli.strangers import say_imports
-from gamps.cli.train import figure
 from gamps.cluster.cluster import require_ray
-from gamps.cluster.sweeps import Outcome
+from gamps.cluster.sweeps import SweepResult
 from gamps.errors import SettingError, WorkerError
-from gamps.runs import Words, checkpoints, folder
-from gamps.runs.begin import begin, refuse_early
-from gamps.runs.spec import words_in
+from gamps.runs import TrainSpec, checkpoints, folder
+from gamps.runs.spec import spec_in
+from gamps.runs.state import from_json
 
 
 def launch(
-    log: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="LOG|RUN")],
-    /,
     *,
-    task: str = "",
+    spec: Annotated[TrainSpec, tyro.conf.arg(name="")],
     out: Path | None = None,
     processes: int = 0,
     patience: float = 60.0,
     address: str = "",
-    policy: str = "behaviour",
-    model: str = "auto",
-    recipe: str = "default",
-    features: str = "",
-    iterations: int = 160,
-    learning_rate: float = 0.0,
-    held_out: float = 0.2,
-    seed: int = 0,
-    stream: bool = False,
-    some: int = 0,
 ) -> None:
-    """Train in several processes that share the log out among them, and outlive their loss.
+    """Train in several processes that split the log, and survive process failures.
 
     The result is that of gamps train, and so is the run folder. Ray (pip install "gamps[ray]")
     places the processes: one a node of a cluster, or several on this machine. If one is lost, all
@@ -60,53 +48,36 @@ def launch(
     Example: gamps launch runs/tanks --processes 4 --address auto
 
     Args:
-      log: name of a dataset or its folder, as in gamps train; or a run folder, to go on with it.
-      task: module:object, a gamps.Task or a function that makes one; of a run it is known.
-      out: the run folder; of a run it is known.
+      spec: of the training; in place of LOG a run folder, to go on with it.
+      out: the run folder; not needed to go on with a run.
       processes: how many; 0 takes one a node of the cluster, or one a core of this machine.
       patience: seconds to wait for a place for all processes, before going on with one fewer.
       address: of a Ray cluster, host:port, or auto for the one this machine belongs to; by default
         a Ray of its own is started on this machine, for you alone.
-      policy: as in gamps train.
-      model: as in gamps train.
-      recipe: as in gamps train.
-      features: as in gamps train.
-      iterations: policy steps.
-      learning_rate: of the policy; 0 takes one that served before.
-      held_out: share of the episodes that training never sees.
-      seed: of everything random.
-      stream: as in gamps train.
-      some: as in gamps train.
     """
     require_ray()  # before the log is read, which may take a while
-    run = Path(log)
+    run = Path(spec.log)
     if (run / folder.HEADER).exists():
-        if task or out:
-            name = "task" if task else "out"
-            raise SettingError(name, f"{log} is a run, and has one", "Leave it out")
+        if spec.task or out:
+            name = "task" if spec.task else "out"
+            raise SettingError(name, f"{run} is a run, and has one", "Leave it out")
         say_imports(run)
-    elif not task or out is None:
-        name = "out" if task else "task"
-        raise SettingError(name, f"is needed, since {log} is no run", f"Say --{name}")
+    elif not spec.task or out is None:
+        name = "out" if spec.task else "task"
+        raise SettingError(name, f"is needed, since {run} is no run", f"Say --{name}")
     else:
         run = out
-        words = Words(
-            log, task, policy, model, recipe, features, iterations, learning_rate, held_out, seed,
-            stream, some,
-        )  # fmt: skip
-        refuse_early(words, run)
-        console.say(f"reading and inspecting {log} …")
-        begin(words, run)
-    total = words_in(run).iterations
+        runs.start(spec, run, again=True, say=console.say)
+    total = spec_in(run).iterations
     console.say("starting Ray …")
     with _display(total) as tell:
         status = cluster.job(
             run, processes=processes, patience=patience, address=address, tell=tell
         )
-    figure(run)
-    found, _ = checkpoints.latest(folder.checkpoint_folder(run))
-    if found is not None and "stopped" in found.plain["progress"]:
-        console.say(f"stopped: {found.plain['progress']['stopped']}", "yellow")
+    progress.figure(run)
+    last, _ = checkpoints.latest(folder.checkpoint_folder(run))
+    if last is not None and (stopped := from_json(last.plain["progress"]).stopped):
+        console.say(f"stopped: {stopped}", "yellow")
     console.say(
         f"{status.done} iterations, {status.restarts} restarts, {status.processes} processes at "
         "the end"
@@ -157,7 +128,7 @@ def sweep(
 
     with console.bar("sweep", len(tasks)) as advance:
 
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: SweepResult) -> None:
             nonlocal count
             count += 1
             word = "failed" if outcome.message else "kept" if outcome.kept else "done"
@@ -174,7 +145,7 @@ def sweep(
         raise WorkerError(f"{len(failed)} of {len(outcomes)} failed, the first, {first}")
 
 
-def _table(file: Path, outcomes: Sequence[Outcome]) -> None:
+def _table(file: Path, outcomes: Sequence[SweepResult]) -> None:
     table = console.rich_table(
         f"{file.name}: {len(outcomes)} tasks", ["task", "iterations", "estimate", "lower", "best"]
     )

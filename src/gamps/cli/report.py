@@ -12,7 +12,7 @@ from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
-from gamps.runs.evaluate_run import judged, said
+from gamps.runs.evaluate_run import evaluate_run, explained
 
 PAGE, PICTURES = "report.html", "report"
 
@@ -49,16 +49,16 @@ def report(
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
     say_imports(run)
     with console.bar("report", 3) as advance:
-        found = judged(run, log=log, confidence=confidence, interval=interval)
+        found = evaluate_run(run, log=log, confidence=confidence, interval=interval)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")
         drawn = [p for s in parts for p in s.parts if isinstance(p, page.Picture)]
         images = {picture.name: page.png(picture.figure) for picture in drawn}
-        words, progress = found.made.words, found.made.progress
+        spec, progress = found.run.spec, found.run.progress
         subtitle = (
-            f"{words.log}, recipe {words.recipe}, {progress.state.iteration} iterations; judged by "
-            f"{found.made.held_out.n_trajectories} episodes of {found.by}"
+            f"{spec.log}, recipe {spec.recipe}, {progress.state.iteration} iterations; judged by "
+            f"{found.run.held_out.n_trajectories} episodes of {found.by}"
         )
         text = page.page(f"gamps: {run.resolve().name}", subtitle, parts, images)
         try:
@@ -70,5 +70,5 @@ def report(
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")
     size = f"{len(text) / 1e6:.1f} MB"
-    console.say(f"{found.verdict.word}: {said(found.verdict)}")
+    console.say(f"{found.verdict.word}: {explained(found.verdict)}")
     console.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")

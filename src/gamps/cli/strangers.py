@@ -19,7 +19,7 @@ def say_imports(run: Path) -> None:
     """
     found = modules_of_others(folder.header(run)["settings"])
     if found:
-        named = (f"{words.partition(':')[0]} ({name} {words})" for name, words in found.items())
+        named = (f"{target.partition(':')[0]} ({name} {target})" for name, target in found.items())
         text = f"gamps: {run}: this run imports {', '.join(named)}"
         print(_printable(text), file=sys.stderr, flush=True)
 

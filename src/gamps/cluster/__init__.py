@@ -7,6 +7,6 @@ checkpoint, and a task of a sweep is one result file that is there or not.
 
 from gamps.cluster.jobs import Status, job
 from gamps.cluster.sweeps import planned, read_sweep, refuse_early, sweep
-from gamps.runs.results import Task
+from gamps.runs.results import SweepTask
 
-__all__ = ["Status", "Task", "job", "planned", "read_sweep", "refuse_early", "sweep"]
+__all__ = ["Status", "SweepTask", "job", "planned", "read_sweep", "refuse_early", "sweep"]

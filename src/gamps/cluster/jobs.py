@@ -12,13 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gamps._utils.console import silent
 from gamps._utils.worker_pool import cores
 from gamps.cluster.attempt import Lost, attempt
 from gamps.cluster.cluster import TRIES, connected
 from gamps.cluster.member import Failure
 from gamps.errors import SettingError, WorkerError
 from gamps.runs import checkpoints, folder
-from gamps.runs.begin import until_free
+from gamps.runs.start import until_free
 
 
 class Status(NamedTuple):
@@ -37,17 +38,13 @@ class Status(NamedTuple):
     news: str = ""
 
 
-def _silent(status: Status) -> None:
-    del status
-
-
 def job(
     run: Path,
     *,
     processes: int = 0,
     patience: float = 60.0,
     address: str = "",
-    tell: Callable[[Status], None] = _silent,
+    tell: Callable[[Status], None] = silent,
 ) -> Status:
     """Go on with a run to its end, in several processes, whatever is lost on the way.
 

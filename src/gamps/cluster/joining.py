@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+from dataclasses import dataclass
 
 import jax
 from jax.sharding import Mesh
@@ -64,17 +66,30 @@ def _said(name: str) -> int | None:
     return int(text) if text else None
 
 
-def chosen(
-    devices: str = "1", coordinator: str = "", processes: int = 0, process: int = -1
-) -> Mesh | None:
-    """The mesh that a user's words mean; None for one device of one process.
+@dataclass(frozen=True)
+class Devices:
+    """Where a training runs.
 
-    Args:
-      devices: how many, or all. Of processors, so many are made of the cores of this machine.
-      coordinator: as in `join`; auto looks for everything where JAX does; empty joins nobody.
-      processes: as in `join`; 0 is not said.
-      process: as in `join`; -1 is not said.
+    Attributes:
+      devices: number of devices to split the log over, or all; the result is the same.
+      coordinator: host:port of process 0, for one training of several processes, each started
+        with this; auto asks GAMPS_COORDINATOR and its like, Slurm or MPI. All share OUT.
+      processes: how many processes there are.
+      process: the number of this one, from 0.
     """
+
+    devices: str = "1"
+    coordinator: str = ""
+    processes: int = 0
+    process: int = -1
+
+
+def mesh_of(asked: Devices) -> Mesh | None:
+    """The mesh that a user asks for; None for one device of one process.
+
+    Of processors, as many devices as asked for are made of the cores of this machine.
+    """
+    devices, coordinator, processes, process = dataclasses.astuple(asked)
     if devices != "all" and not (devices.isdecimal() and int(devices) > 0):
         raise SettingError("devices", repr(devices), "Say a number, or all")
     if not coordinator and (processes > 1 or process > 0):

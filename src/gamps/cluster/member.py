@@ -105,12 +105,15 @@ class Member:
           What went wrong, or None at the end of the run.
         """
         try:
-            from gamps.runs import worker
+            from gamps import runs
+            from gamps.cluster.joining import Devices, mesh_of
 
             # Otherwise process 0 would listen on every address of its node.
             os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", coordinator)
             os.environ.setdefault("PJRT_NPROC", str(max(cores() // beside, 1)))
-            worker.work(Path(run), coordinator=coordinator, processes=processes, process=process)
+            alone = processes == 1
+            asked = Devices("1", "" if alone else coordinator, processes, process)
+            runs.resume(Path(run), over=mesh_of(asked)).train()
         except Exception as error:
             return failure(error)
         return None

@@ -11,14 +11,14 @@ from gamps.cluster.cluster import TRIES, Surroundings, connected, settle, surrou
 from gamps.cluster.jobs import reached
 from gamps.errors import OutputError
 from gamps.runs import results
-from gamps.runs.results import Task
+from gamps.runs.results import SweepTask
 
 _settled: list[Surroundings] = []  # of this process, which may run one task after another
 
 
 def share_out(
-    tasks: Sequence[Task], out: Path, *, workers: int, address: str
-) -> Iterator[tuple[Task, str]]:
+    tasks: Sequence[SweepTask], out: Path, *, workers: int, address: str
+) -> Iterator[tuple[SweepTask, str]]:
     """Run tasks in processes of their own, so many at once.
 
     Yields:
@@ -33,7 +33,7 @@ def share_out(
         workers = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
         # Ray's own retries know nothing of checkpoints, so they are counted here.
         run = ray.remote(num_cpus=1, max_retries=0)(_compute)
-        running: dict[Any, tuple[Task, int]] = {}
+        running: dict[Any, tuple[SweepTask, int]] = {}
         while waiting or running:
             while waiting and len(running) < workers:
                 task = waiting.popleft()
@@ -60,7 +60,7 @@ def share_out(
                 yield task, message
 
 
-def _compute(here: Surroundings, out: str, task: Task) -> tuple[bool, str]:
+def _compute(here: Surroundings, out: str, task: SweepTask) -> tuple[bool, str]:
     """In a process of Ray's: whether something could be written, and why the task failed."""
     if here not in _settled:
         settle(here)

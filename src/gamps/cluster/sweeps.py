@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gamps._utils.console import silent
 from gamps._utils.worker_pool import cores
 from gamps.cluster import pool
 from gamps.errors import OutputError, SettingError
-from gamps.runs import Words, folder, results
+from gamps.runs import folder, results
 from gamps.runs.resolve import check_named
-from gamps.runs.results import Task
-from gamps.runs.spec import check, hash_of
+from gamps.runs.results import SweepTask
+from gamps.runs.spec import KINDS, TrainSpec, check, log_sha256, read_toml, typed
 
-KINDS = {
-    field.name: type(field.default) if isinstance(field.default, (int, float)) else str
-    for field in fields(Words)
-}
 REQUIRED = ("log", "task")
 PARTS = (results.RESULTS, results.FAILED, results.RUNS, results.WORKERS)
 
 
-class Outcome(NamedTuple):
+class SweepResult(NamedTuple):
     """What became of a task.
 
     Attributes:
@@ -41,14 +36,10 @@ class Outcome(NamedTuple):
       kept: whether the result was there before.
     """
 
-    task: Task
+    task: SweepTask
     result: dict[str, Any] | None
     message: str = ""
     kept: bool = False
-
-
-def _silent(outcome: Outcome) -> None:
-    del outcome
 
 
 def read_sweep(path: Path) -> dict[str, list[Any]]:
@@ -57,10 +48,7 @@ def read_sweep(path: Path) -> dict[str, list[Any]]:
     Raises:
       SettingError: if it cannot be read, or holds what is no setting.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingError("sweep", f"{path}: {error}", "Give a TOML file") from error
+    content = read_toml(path, "sweep")
     for name in REQUIRED:
         if name not in content:
             raise SettingError("sweep", f"{path}: no {name}", f'Write {name} = "…"')
@@ -69,20 +57,18 @@ def read_sweep(path: Path) -> dict[str, list[Any]]:
         if name not in KINDS:
             mend = f"Known are {', '.join(KINDS)}"
             raise SettingError("sweep", f"{path}: {name} is no setting", mend)
-        values[name] = [
-            _value(name, one) for one in (given if isinstance(given, list) else [given])
-        ]
+        values[name] = [typed(name, one) for one in (given if isinstance(given, list) else [given])]
         if not values[name] or len(set(values[name])) < len(values[name]):
             finding = f"{path}: {name} is empty, or has a value twice"
             raise SettingError("sweep", finding, "Name every value once")
     return values
 
 
-def planned(values: dict[str, list[Any]]) -> list[Task]:
+def planned(values: dict[str, list[Any]]) -> list[SweepTask]:
     """Every combination, in the order of the settings, by a name that says what it varies."""
     named = _combinations(values)
-    hashes = {log: hash_of(log) for log in values["log"]}
-    return [Task(name, words, hashes[words.log]) for name, words in named]
+    hashes = {log: log_sha256(log) for log in values["log"]}
+    return [SweepTask(name, spec, hashes[spec.log]) for name, spec in named]
 
 
 def refuse_early(values: dict[str, list[Any]], out: Path) -> None:
@@ -100,20 +86,20 @@ def refuse_early(values: dict[str, list[Any]], out: Path) -> None:
         raise OutputError(f"{out}: holds a run, and not a sweep. Choose another --out")
     for part in PARTS:
         folder.refuse_unwritable(out / part)
-    for _, words in _combinations(values):
-        check_named(words)
+    for _, spec in _combinations(values):
+        check_named(spec)
 
 
-def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, Words]]:
+def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, TrainSpec]]:
     order = [name for name in KINDS if name in values]
     varied = [name for name in order if len(values[name]) > 1]
     found = []
     for combination in itertools.product(*(values[name] for name in order)):
-        words = Words(**dict(zip(order, combination, strict=True)))
-        check(words)
-        said = [f"{name}={getattr(words, name)}" for name in varied]
+        spec = TrainSpec(**dict(zip(order, combination, strict=True)))
+        check(spec)
+        said = [f"{name}={getattr(spec, name)}" for name in varied]
         name = re.sub(r"[^\w.=,+-]", "_", ",".join(said)) or "run"
-        found.append((name, words))
+        found.append((name, spec))
     names = [name for name, _ in found]
     for name in names:
         if names.count(name) > 1 or len(name) > 200:
@@ -123,13 +109,13 @@ def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, Words]]:
 
 
 def sweep(
-    tasks: Sequence[Task],
+    tasks: Sequence[SweepTask],
     out: Path,
     *,
     workers: int = 0,
     address: str = "",
-    tell: Callable[[Outcome], None] = _silent,
-) -> list[Outcome]:
+    tell: Callable[[SweepResult], None] = silent,
+) -> list[SweepResult]:
     """Run every task whose result is not there yet.
 
     Args:
@@ -155,19 +141,19 @@ def sweep(
     for task in tasks:
         found = results.committed(out, task)
         if found is not None:
-            outcomes[task.name] = Outcome(task, found, kept=True)
+            outcomes[task.name] = SweepResult(task, found, kept=True)
             tell(outcomes[task.name])
     left = [task for task in tasks if task.name not in outcomes]
     for task, message in _run(left, out, workers, address):
         result = None if message else results.committed(out, task)
-        outcomes[task.name] = Outcome(task, result, message)
+        outcomes[task.name] = SweepResult(task, result, message)
         tell(outcomes[task.name])
     return [outcomes[task.name] for task in tasks]
 
 
 def _run(
-    tasks: Sequence[Task], out: Path, workers: int, address: str
-) -> Iterator[tuple[Task, str]]:
+    tasks: Sequence[SweepTask], out: Path, workers: int, address: str
+) -> Iterator[tuple[SweepTask, str]]:
     if not address:
         workers = min(workers or cores(), len(tasks))
         if workers <= 1:
@@ -175,14 +161,3 @@ def _run(
             return
     if tasks:
         yield from pool.share_out(tasks, out, workers=workers, address=address)
-
-
-def _value(name: str, given: Any) -> Any:
-    """A value as the setting wants it."""
-    kind = KINDS[name]
-    if kind is float and type(given) is int:
-        given = float(given)
-    if type(given) is not kind:
-        finding = f"{name} = {given!r} is a {type(given).__name__}"
-        raise SettingError("sweep", finding, f"Give a {kind.__name__}")
-    return given

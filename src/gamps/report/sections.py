@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +11,31 @@ import numpy as np
 
 from gamps.evaluation import UNSPREAD
 from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
-from gamps.learner import Settings
 from gamps.policies import Boltzmann
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.runs import folder, inspection
-from gamps.runs.evaluate_run import Judged, rows_of, said
-from gamps.runs.open_run import Finished
+from gamps.runs.build import weight_ratio
+from gamps.runs.evaluate_run import RunEvaluation, explained, rows_of
+from gamps.runs.open_run import OpenRun
 from gamps.runs.resolve import policy_of
 from gamps.search.importance import Clip, Window
 
-# How each recipe takes the ratios of its weights.
-RATIOS: dict[str, tuple[Any, str]] = {
-    "default": (Window(Settings().window), f"of the last {Settings().window} steps"),
-    "gamps_paper": (lambda log_rho: log_rho, "of all steps before"),
-}
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
-def sections(run: Path, found: Judged) -> list[Section]:
+def sections(run: Path, found: RunEvaluation) -> list[Section]:
     """All of them.
 
     Args:
       run: the folder.
       found: what is in it, and what is said of it.
     """
-    made, key = found.made, jax.random.key(found.made.words.seed)
+    made, key = found.run, jax.random.key(found.run.spec.seed)
     return [
         _verdict(found),
         _learning(run),
-        _support(made),
+        _support(run, made),
         _model(key, made),
         _difference(made),
         _health(made),
@@ -48,10 +43,10 @@ def sections(run: Path, found: Judged) -> list[Section]:
     ]
 
 
-def _verdict(found: Judged) -> Section:
-    why = said(found.verdict)
-    verdict, held_out = found.verdict, found.made.held_out
-    support, confidence = verdict.support, found.every[ROBUST].value.confidence
+def _verdict(found: RunEvaluation) -> Section:
+    why = explained(found.verdict)
+    verdict, held_out = found.verdict, found.run.held_out
+    support, confidence = verdict.support, found.estimates[ROBUST].value.confidence
     bounds = f"{confidence:.0%} bounds"
     caption = (
         f"Improvement by every estimate, with one-sided {bounds}. The verdict rests on {ROBUST}; "
@@ -72,7 +67,7 @@ def _verdict(found: Judged) -> Section:
         [
             Banner(LOOKS[verdict.word], verdict.word, f"{why[:1].upper()}{why[1:]}."),
             *notes,
-            Picture("improvement", pictures.estimates(found.every, ROBUST), caption),
+            Picture("improvement", pictures.estimates(found.estimates, ROBUST), caption),
             Table(["estimate", "value", bounds, "improvement", bounds], rows_of(found)),
         ],
     )
@@ -89,48 +84,62 @@ def _learning(run: Path) -> Section:
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
 
-def _support(made: Finished) -> Section:
-    log, policy, recipe = made.learned, made.progress.best, made.words.recipe
-    ratio, said = RATIOS.get(recipe, (Clip(10.0), "of all steps before, cut off at ten"))
-    found = diagnostics.weighing(policy, log, made.task.discount, ratio)
-    if "choice" in made.progress.plain:
-        exponent = made.progress.plain["choice"][1]
-        said += f"; the fit took them alone, to the power {exponent:g}, as evidence chose"
+def _support(run: Path, made: OpenRun) -> Section:
+    log, policy, now = made.learned, made.progress.best, made.progress.run.now
+    # Version 0.1 did not keep it.
+    kept = folder.header(run).get("weight_ratio", weight_ratio(made.spec))
+    ratio, ratios = _ratio(kept)
+    weighed = diagnostics.weighing(policy, log, made.task.discount, ratio)
+    fit = f"Their ratios are {ratios}."
+    if now is not None and now.exponent == 0:
+        fit += " The model was fitted with equal weights, as held-out episodes chose."
+    elif now is not None:
+        fit += f" The model was fitted with the ratios alone, to the power {now.exponent:g}, as "
+        fit += "held-out episodes chose."
     elif made.progress.state.model is None:
-        said += f"; recipe {recipe} fits no model, so they only show where one would look"
+        fit += f" Recipe {made.spec.recipe} fits no model: this is where one would look."
     return Section(
         "Which part of the log speaks of the new policy",
         [
             Picture(
                 "over-time",
-                pictures.over_time(found),
+                pictures.over_time(weighed),
                 "Left: how many logged episodes effectively speak of the new policy after so many "
                 "steps. Right: where in an episode a fit looks, by maximum likelihood and by "
-                f"gradient-aware weights. Their ratios are {said}.",
+                f"gradient-aware weights. {fit}",
             ),
             Picture(
                 "over-states",
-                pictures.over_states(np.asarray(log.states), found, np.asarray(log.mask)),
+                pictures.over_states(np.asarray(log.states), weighed, np.asarray(log.mask)),
                 "The same over the state space, maximum likelihood beside gradient-aware.",
             ),
         ],
     )
 
 
-def _model(key: Any, made: Finished) -> Section:
+def _ratio(kept: Mapping[str, float]) -> tuple[Any, str]:
+    """The part that a run folder describes, and what it does in words."""
+    if "window" in kept:
+        return Window(int(kept["window"])), f"those of the last {kept['window']:g} steps"
+    if "clip" in kept:
+        return Clip(kept["clip"]), f"those of all steps before, at most {kept['clip']:g}"
+    return (lambda log_rho: log_rho), "those of all steps before"
+
+
+def _model(key: Any, made: OpenRun) -> Section:
     title, model, log = "What the model is worth", made.progress.state.model, made.held_out
     if model is None:
-        return Section(title, [f"Recipe {made.words.recipe} has no model."])
+        return Section(title, [f"Recipe {made.spec.recipe} has no model."])
     key_one, key_loop = jax.random.split(key)
     one = diagnostics.predictions(key_one, model, log)
     some = jax.tree.map(lambda x: x[: diagnostics.EPISODES], log)
     loop = diagnostics.open_loop(key_loop, model, made.task, some)
-    plain = made.progress.plain
+    now = made.progress.run.now
     parts: list[Any] = []
-    if "choice" in plain:
-        name, exponent = plain["choice"]
+    if now is not None:
         parts.append(
-            f"Chosen by held-out evidence: {name}, and ratios to the power β = {exponent:g} for "
+            f"Chosen by held-out evidence: {now.model_class}, and ratios to the power β = "
+            f"{now.exponent:g} for "
             "weights. All of this is on episodes that training never saw."
         )
     return Section(
@@ -154,10 +163,10 @@ def _model(key: Any, made: Finished) -> Section:
     )
 
 
-def _difference(made: Finished) -> Section:
+def _difference(made: OpenRun) -> Section:
     title, new, log = "Where the new policy differs", made.progress.best, made.learned
     data = made.data._replace(trajectories=log)
-    old = made.data.behaviour or policy_of(made.words.policy, data, made.words.seed)
+    old = made.data.behaviour or policy_of(made.spec.policy, data, made.spec.seed)
     said = "the logging policy" if made.data.behaviour else "the policy that training started from"
     if isinstance(new, Boltzmann):
         count = new.weights.shape[-1]
@@ -187,7 +196,7 @@ def _difference(made: Finished) -> Section:
     )
 
 
-def _health(made: Finished) -> Section:
+def _health(made: OpenRun) -> Section:
     found = inspection.inspect(
         made.data.trajectories,
         made.task,

@@ -1,13 +1,12 @@
 """Trainings that leave a run folder: reported, kept, resumed to the last bit.
 
-`words` are what a user says of a training, and `setup` makes it of them; `train` and `resume` run
-it; `folder` is what stays.
+A `TrainSpec` says what is to be done; `start` makes the folder of a new run and `resume` opens one,
+and `Run.train` goes on to the end. `open_run` and `evaluate_run` look at what there is.
 """
 
-from gamps.runs.search_training import Climbing
-from gamps.runs.loop import resume, train
-from gamps.runs.build import build
-from gamps.runs.state import Training, arrays_of, restored
-from gamps.runs.spec import Words
+from gamps.runs.search_training import SearchTraining
+from gamps.runs.spec import TrainSpec
+from gamps.runs.start import Run, resume, start
+from gamps.runs.state import Training
 
-__all__ = ["Climbing", "Training", "Words", "arrays_of", "build", "restored", "resume", "train"]
+__all__ = ["Run", "SearchTraining", "TrainSpec", "Training", "resume", "start"]

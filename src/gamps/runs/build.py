@@ -1,4 +1,4 @@
-"""From a user's words to a training, on a log in memory."""
+"""From a specification to a training, on a log in memory or on disk."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from gamps import datasets
-from gamps.search import recipes
+from gamps._utils.console import silent
+from gamps.search import placement, recipes, streaming
 from gamps.errors import SettingError
 from gamps.search.fitting import ClosedForm
 from gamps.search.importance import Clip
@@ -22,90 +22,130 @@ from gamps.models import LinearGaussian
 from gamps.policies import Gaussian, Policy
 from gamps.search import Search
 from gamps.search.placement import laid_out
-from gamps.tasks import Task
-from gamps.runs.search_training import Climbing
+from gamps.runs.search_training import SearchTraining
 from gamps.runs.resolve import features_of, model_named, policy_of, task_of
 from gamps.runs.state import Training
-from gamps.runs.spec import MODEL_FREE, Words, check
-from gamps.trajectories import Trajectories
+from gamps.runs.spec import MODEL_FREE, TrainSpec, check
+from gamps.trajectories import Trajectories, split
 from gamps.search.values import Imagined, PerDecisionReturn
 from gamps.search.values.baselines import StateValue
 
-SEARCHES = {
-    "gamps": recipes.gamps,
-    "gamps_paper": recipes.gamps_paper,
-    "ml": recipes.ml,
-    "pgt": recipes.pgt,
-    "reinforce": recipes.reinforce,
-}
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
+CLIP = 10.0  # of their ratios, but for the paper's own
+SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
 
 
-def split(log: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories]:
-    """The part to learn from, and the part that learning never sees."""
-    if not 0 < share < 1:
-        raise SettingError("held_out", f"{share}", "Choose a share between 0 and 1")
-    n = log.n_trajectories
-    held = max(math.ceil(share * n), 3)
-    if n - held < 5:
-        finding = f"{n} episodes, of which {held} are held out"
-        raise SettingError("log", finding, "Log more episodes: learning needs at least five")
-    order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
-    parts = np.sort(order[held:]), np.sort(order[:held])
-    learned, judged = (jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts)
-    return learned, judged
-
-
-def build(words: Words, data: datasets.Dataset, over: Mesh | None = None) -> Training:
-    """The training that the words describe; what `split` holds out, it does not look at.
+def read(
+    spec: TrainSpec, over: Mesh | None = None, advance: Callable[[str], None] = silent
+) -> tuple[datasets.Dataset, Callable[[], Training]]:
+    """Read the log of a training, or some of it, and say how to build the training on all of it.
 
     Args:
-      words: of the user.
-      data: the log.
-      over: devices to share the log out among; None for one.
+      spec: of the training.
+      over: devices to split the log over; None for one.
+      advance: told of each episode of a log that is cut into shards first.
     """
-    check(words)
-    task = task_of(words.task)
-    learned, _ = split(data.trajectories, words.held_out, words.seed)
-    start = policy_of(words.policy, data._replace(trajectories=learned), words.seed)
-    features = features_of(words.features, learned)
-    key = jax.random.fold_in(jax.random.key(words.seed), 1)
-    if words.recipe == "default":
-        learner = _default(words, key, task, features, start, learned)
-        learner.climb = _laid_out(learner.climb, over)
+    if not spec.stream:
+        data = datasets.load(spec.log)
+        return data, lambda: build(spec, data, over)
+    if jax.process_index() == 0:  # the others take what it has cut
+        datasets.shards_of(spec.log, advance=advance)
+    placement.wait("cut into shards")
+    shards = datasets.shards_of(spec.log)
+    sample = _sampled(shards)
+    return sample, lambda: build_streamed(spec, shards, sample, over)
+
+
+def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> Training:
+    """The training that a specification describes, on a log in memory.
+
+    It does not look at what `trajectories.split` holds out.
+
+    Args:
+      spec: of the training.
+      data: the log.
+      over: devices to split the log over; None for one.
+    """
+    check(spec)
+    learned, _ = split(data.trajectories, spec.held_out, seed=spec.seed)
+    start = policy_of(spec.policy, data._replace(trajectories=learned), spec.seed)
+    key = jax.random.fold_in(jax.random.key(spec.seed), 1)
+    if spec.recipe == "default":
+        learner = _default(spec, key, start, learned)
+        learner.search = _laid_out(learner.search, over)
         return learner
     # Choosing among policies spoils an estimate: the verdict's episodes are not those.
-    learned, judged = split(learned, words.held_out, words.seed)
-    search, model = assembled(words, key, task, features, learned)
+    learned, held_out = split(learned, spec.held_out, seed=spec.seed)
+    search, model = assembled(spec, key, learned)
     search = _laid_out(search, over)
-    return Climbing(key, search, start, model, iterations=words.iterations, judged=judged)
+    return SearchTraining(
+        key, search, start, model, iterations=spec.iterations, held_out=held_out
+    )
+
+
+def build_streamed(
+    spec: TrainSpec, shards: datasets.Shards, sample: datasets.Dataset, over: Mesh | None = None
+) -> Training:
+    """As `build`, on a log that is read from disk, a shard at a time."""
+    check(spec)
+    learned, _ = shards.split(spec.held_out, spec.seed)
+    learned, held_out = learned.split(spec.held_out, spec.seed)
+    if spec.some > len(learned):
+        raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Take fewer, or all")
+    some = learned.sample(SAMPLE)
+    start = policy_of(spec.policy, sample._replace(trajectories=some), spec.seed)
+    key = jax.random.fold_in(jax.random.key(spec.seed), 1)
+    search, model = assembled(spec, key, some)
+    streaming.check(search)
+
+    def run(search: Search, key: Any, state: Any, *, iterations: int) -> Any:
+        some = spec.some or None
+        return streaming.run(
+            search, learned, key, state, iterations=iterations, some=some, over=over
+        )
+
+    judged = held_out.sample(SAMPLE)
+    return SearchTraining(
+        key, search, start, model, iterations=spec.iterations, held_out=judged, run=run
+    )
+
+
+def _sampled(shards: datasets.Shards) -> datasets.Dataset:
+    """Some of the log, with what is known of the whole."""
+    known = (shards.behaviour, shards.discount, None, shards.densities)
+    return datasets.Dataset(shards.sample(SAMPLE), *known)
 
 
 def assembled(
-    words: Words,
-    key: jax.Array,
-    task: Task,
-    features: Callable[..., Any],
-    learned: Trajectories,
+    spec: TrainSpec, key: jax.Array, learned: Trajectories
 ) -> tuple[Search, Any]:
     """One of the paper's recipes on a log, and the model that it starts with."""
-    parts: dict[str, Any] = {"learning_rate": words.learning_rate or LEARNING_RATE}
+    task, features = task_of(spec.task), features_of(spec.features, learned)
+    parts: dict[str, Any] = {"learning_rate": spec.learning_rate or LEARNING_RATE}
     model = None
-    if words.recipe != "gamps_paper":
-        parts["ratio"] = Clip(10.0)
-    if words.recipe == "pgt":
+    if spec.recipe != "gamps_paper":
+        parts["ratio"] = Clip(CLIP)
+    if spec.recipe == "pgt":
         parts["values"] = PerDecisionReturn(50)
-    if words.recipe not in MODEL_FREE:
+    if spec.recipe not in MODEL_FREE:
         if learned.actions.dtype.kind != "f" or learned.states.dtype.kind != "f":
-            mend = "Take recipe pgt or reinforce; from Python, gamps.search.recipes with a finite model"
-            raise SettingError("recipe", f"{words.recipe}, with choices", mend)
-        name = "quadratic" if words.model == "auto" else words.model
+            mend = "Take recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
+            raise SettingError("recipe", f"{spec.recipe}, with choices", mend)
+        name = "quadratic" if spec.model == "auto" else spec.model
         kind = classes(features, name)[name]
         model = _made(kind, name, jax.random.fold_in(key, 2), learned)
         parts |= {"fit": kind.fit, "values": Imagined(rollouts=10, horizon=50)}
-        if words.recipe != "gamps_paper":
+        if spec.recipe != "gamps_paper":
             parts["baseline"] = StateValue()
-    return SEARCHES[words.recipe](learned, task, **parts), model
+    recipe: Callable[..., Search] = getattr(recipes, spec.recipe)
+    return recipe(learned, task, **parts), model
+
+
+def weight_ratio(spec: TrainSpec) -> dict[str, float]:
+    """How a training takes the ratios in the weights of its fit, such as a run folder keeps it."""
+    if spec.recipe == "default":
+        return {"window": Settings().window}
+    return {} if spec.recipe == "gamps_paper" else {"clip": CLIP}
 
 
 def _laid_out(search: Search, over: Mesh | None) -> Search:
@@ -115,35 +155,30 @@ def _laid_out(search: Search, over: Mesh | None) -> Search:
 
 
 def _default(
-    words: Words,
-    key: jax.Array,
-    task: Task,
-    features: Callable[..., Any],
-    start: Policy,
-    learned: Trajectories,
+    spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectories
 ) -> Learner:
     settings = Settings()
-    rounds = min(settings.rounds, words.iterations)
+    rounds = min(settings.rounds, spec.iterations)
     settings = settings._replace(
         rounds=rounds,
-        iterations=math.ceil(words.iterations / rounds),
-        learning_rate=words.learning_rate or settings.learning_rate,
+        iterations=math.ceil(spec.iterations / rounds),
+        learning_rate=spec.learning_rate or settings.learning_rate,
     )
     if not isinstance(start, Gaussian):
         mend = "Take recipe pgt or reinforce for choices"
         raise SettingError("recipe", f"default, with {type(start).__name__}", mend)
     start = dataclasses.replace(start, learn_std=False)
-    kinds = classes(features, words.model)
+    kinds = classes(features_of(spec.features, learned), spec.model)
     for name, kind in kinds.items():
         _made(kind, name, key, learned)
     return Learner(
         key,
         learned,
-        task,
+        task_of(spec.task),
         start,
         kinds,
         settings=settings,
-        total=words.iterations,
+        total=spec.iterations,
     )
 
 
@@ -155,16 +190,16 @@ def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any
         raise SettingError("model", finding, "Make it from a key and the log") from error
 
 
-def classes(features: Callable[..., Any], words: str) -> dict[str, ModelClass]:
+def classes(features: Callable[..., Any], name: str) -> dict[str, ModelClass]:
     """What evidence may choose among: all, or the one that was named."""
     known = dict(model_classes(features))
-    if words == "auto":
+    if name == "auto":
         return known
-    if words == "linear":
+    if name == "linear":
         return {"linear": _linear(features)}
-    if words in known:
-        return {words: known[words]}
-    return {words: model_named(words)}
+    if name in known:
+        return {name: known[name]}
+    return {name: model_named(name)}
 
 
 def _linear(features: Callable[..., Any]) -> ModelClass:

@@ -37,8 +37,13 @@ def versions() -> dict[str, str]:
     return {"gamps": __version__, "python": platform.python_version()} | found
 
 
-def create(folder: Path, settings: dict[str, Any]) -> Path:
+def create(folder: Path, settings: dict[str, Any], **known: Any) -> Path:
     """Make the folder of a new run.
+
+    Args:
+      folder: its place.
+      settings: that every checkpoint is held to.
+      **known: what else later commands need of the run.
 
     Raises:
       OutputError: if it holds a run already, or cannot be made.
@@ -47,7 +52,7 @@ def create(folder: Path, settings: dict[str, Any]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder):
             refuse_taken(folder)
-            _write(folder / HEADER, {"settings": settings, "versions": versions()})
+            _write(folder / HEADER, {"settings": settings, "versions": versions()} | known)
     except OutputError:
         raise
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The loop of a run: step, report, keep, until done, stopped or killed; and going on after that."""
+"""The loop of a run: step, report, keep a checkpoint, until done, stopped or killed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ import jax
 
 from gamps.runs import checkpoints
 from gamps.errors import CheckpointError, OutputError, RunError
+from gamps._utils.console import silent
 from gamps.learner import Progress
 from gamps.runs import folder as runs
-from gamps.runs.state import Training, arrays_of, restored
+from gamps.runs.state import Training, arrays_of, from_json, restored, to_json
 
 Callback = Callable[[int, dict[str, Any], Progress], None]
-
-
-def silent(iteration: int, metrics: dict[str, Any], progress: Progress) -> None:
-    """What is called after an iteration, by default: nothing comes of it."""
-    del iteration, metrics, progress
-
-
-def _ignore(error: Exception) -> None:
-    del error
 
 
 def train(
@@ -40,7 +32,7 @@ def train(
     """Run a training in a new folder.
 
     Args:
-      training: a `learning.Learner`, a `Climbing`, or your own.
+      training: a `learner.Learner`, a `SearchTraining`, or your own.
       out: the run folder; it must not hold a run.
       settings: kept in it, such as JSON holds.
       callback: called after every iteration with its number, metrics and progress.
@@ -51,15 +43,15 @@ def train(
       The progress at the end; `best` is the policy to hand out.
     """
     runs.create(out, settings or {})
-    return resume(training, out, callback=callback, every=every, keep=keep)
+    return go_on(training, out, callback=callback, every=every, keep=keep)
 
 
-def resume(
+def go_on(
     training: Training,
     out: Path,
     *,
     callback: Callback = silent,
-    refused: Callable[[Exception], None] = _ignore,
+    refused: Callable[[Exception], None] = silent,
     every: int = 1,
     keep: int = 3,
 ) -> Progress:
@@ -77,23 +69,23 @@ def resume(
     """
     kept, writes = runs.checkpoint_folder(out), jax.process_index() == 0
     with runs.locked(out) if writes else contextlib.nullcontext():
-        progress, done, errors = taken_up(training, out)
+        progress, done, errors = last_progress(training, out)
         for error in errors:
             refused(error)
         settings = runs.digest(out)
         try:
             if writes:
                 runs.cut(out, done)
-            while done < training.total and "stopped" not in progress.plain:
+            while done < training.total and not progress.run.stopped:
                 began = time.perf_counter()
                 progress, metrics = training.step(progress)
                 done += 1
                 line = {"iteration": done} | metrics | {"seconds": time.perf_counter() - began}
-                over = done == training.total or "stopped" in progress.plain
+                over = done == training.total or bool(progress.run.stopped)
                 if writes:
                     runs.append(out, line)
                 if writes and (over or done % every == 0):
-                    plain = {"settings": settings, "progress": progress.plain}
+                    plain = {"settings": settings, "progress": to_json(progress.run)}
                     checkpoints.save(kept, done, arrays_of(progress), plain, keep=keep)
                 callback(done, line, progress)
             if writes:
@@ -106,7 +98,7 @@ def resume(
     return progress
 
 
-def taken_up(training: Training, out: Path) -> tuple[Progress, int, list[CheckpointError]]:
+def last_progress(training: Training, out: Path) -> tuple[Progress, int, list[CheckpointError]]:
     """The progress of the last checkpoint that can be trusted, its iteration, and what was not.
 
     Raises:
@@ -117,5 +109,5 @@ def taken_up(training: Training, out: Path) -> tuple[Progress, int, list[Checkpo
         return training.start(), 0, errors
     if found.plain["settings"] != runs.digest(out):
         raise RunError(f"{out}: run.json was changed since. Bring its settings back, or train anew")
-    plain = found.plain["progress"]
-    return restored(training.like(plain), found.arrays), found.number, errors
+    run = from_json(found.plain["progress"])
+    return restored(training.like(run), found.arrays), found.number, errors

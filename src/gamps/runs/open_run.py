@@ -1,4 +1,4 @@
-"""A run that was made: its words, its log in two parts, and the progress that was kept."""
+"""A run to look at: its specification, its log in two parts, and the progress that was kept."""
 
 from __future__ import annotations
 
@@ -10,48 +10,55 @@ import jax
 import numpy as np
 
 from gamps import datasets
-from gamps.errors import SettingError
+from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
 from gamps.tasks import Task
-from gamps.runs.loop import taken_up
+from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named, task_of
-from gamps.runs.build import build, split
-from gamps.runs.spec import Words, words_in
-from gamps.trajectories import Trajectories
+from gamps.runs.build import build
+from gamps.runs.spec import TrainSpec, spec_in
+from gamps.trajectories import Trajectories, split
 
 
-class Finished(NamedTuple):
-    """What there is to look at.
+class OpenRun(NamedTuple):
+    """What there is to look at in a run folder.
 
     Attributes:
-      words: that it was started with.
+      spec: that it was started with.
       data: the log with what is known of it.
       task: the known part of the problem.
       learned: episodes that training may have seen.
       held_out: episodes that it has not.
       progress: policy, model and decisions of the last checkpoint.
+      done: iterations up to that checkpoint.
+      total: iterations in all.
+      refused: what is wrong with checkpoints that were passed over.
     """
 
-    words: Words
+    spec: TrainSpec
     data: datasets.Dataset
     task: Task
     learned: Trajectories
     held_out: Trajectories
     progress: Progress
+    done: int
+    total: int
+    refused: list[CheckpointError]
 
 
-def opened(run: Path) -> Finished:
+def open_run(run: Path) -> OpenRun:
     """Read a run folder and the log that it was made of.
 
     Raises:
       RunError: if there is no run, or its log has changed since.
     """
-    words = words_in(run)
-    check_named(words)
-    data = datasets.load(words.log)
-    progress, _, _ = taken_up(build(words, data), run)
-    parts = split(data.trajectories, words.held_out, words.seed)
-    return Finished(words, data, task_of(words.task), *parts, progress)
+    spec = spec_in(run)
+    check_named(spec)
+    data = datasets.load(spec.log)
+    training = build(spec, data)
+    progress, done, refused = last_progress(training, run)
+    parts = split(data.trajectories, spec.held_out, seed=spec.seed)
+    return OpenRun(spec, data, task_of(spec.task), *parts, progress, done, training.total, refused)
 
 
 def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]:

@@ -23,29 +23,31 @@ import numpy as np
 
 from gamps._utils import atomic_io
 from gamps.errors import DescriptionError, OutputError, RunError
-from gamps.runs.begin import begin, until_free
+from gamps.runs.start import start, until_free
 from gamps.learner import Progress
 from gamps.policies import describe
-from gamps.runs import Words, arrays_of, folder, loop
+from gamps.runs import folder
+from gamps.runs.spec import TrainSpec
+from gamps.runs.state import arrays_of
 
 RESULTS, FAILED, RUNS, WORKERS = "results", "failed", "runs", "workers"
 
 
-class Task(NamedTuple):
+class SweepTask(NamedTuple):
     """One training of a sweep.
 
     Attributes:
       name: which settings it has of those that are varied.
-      words: all settings.
+      spec: all settings.
       log_sha256: of its log.
     """
 
     name: str
-    words: Words
+    spec: TrainSpec
     log_sha256: str
 
 
-def compute(out: Path, task: Task) -> str:
+def compute(out: Path, task: SweepTask) -> str:
     """Go on with a task to its end, and commit its result.
 
     Returns:
@@ -62,8 +64,8 @@ def compute(out: Path, task: Task) -> str:
         run = out / RUNS / task.name
         if run.exists():
             until_free(run)
-        settings, training = begin(task.words, run)
-        progress = loop.resume(training, run)
+        progress = start(task.spec, run, again=True).train()
+        settings = folder.header(run)["settings"]
         _write(_file(out, task), _sealed(_result(task, settings, run, progress)))
         (out / FAILED / f"{task.name}.json").unlink(missing_ok=True)
     except Exception as error:  # this one fails; the others need not
@@ -76,12 +78,12 @@ def compute(out: Path, task: Task) -> str:
     return ""
 
 
-def give_up(out: Path, task: Task, message: str) -> None:
+def give_up(out: Path, task: SweepTask, message: str) -> None:
     """Keep why a task has no result, where it could not do so itself."""
     _write(out / FAILED / f"{task.name}.json", {"name": task.name, "message": message})
 
 
-def committed(out: Path, task: Task) -> dict[str, Any] | None:
+def committed(out: Path, task: SweepTask) -> dict[str, Any] | None:
     """The result of a task; None if it is not there, or is not what was written.
 
     Raises:
@@ -95,14 +97,14 @@ def committed(out: Path, task: Task) -> dict[str, Any] | None:
         settings = content["settings"]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    expected = _plain(asdict(task.words)) | {"log_sha256": task.log_sha256}
+    expected = _plain(asdict(task.spec)) | {"log_sha256": task.log_sha256}
     if {name: settings.get(name) for name in expected} != expected:
         raise RunError(f"{path}: is of another sweep, or another log. Choose another --out")
     return content
 
 
 def _result(
-    task: Task, settings: Mapping[str, Any], run: Path, progress: Progress
+    task: SweepTask, settings: Mapping[str, Any], run: Path, progress: Progress
 ) -> dict[str, Any]:
     metrics = folder.metrics(run)[-1]
     metrics.pop("seconds", None)
@@ -110,7 +112,9 @@ def _result(
         best: Any = describe(progress.best)
     except DescriptionError:  # a class of the user's own is in the checkpoints only
         best = None
-    decided = {k: v for k, v in progress.plain.items() if isinstance(v, (int, float, str))}
+    names = ("best", "best_lower", "stopped")
+    known = {name: getattr(progress.run, name) for name in names}
+    decided = {name: value for name, value in known.items() if value not in (None, "")}
     return {
         "name": task.name,
         "settings": dict(settings),
@@ -129,7 +133,7 @@ def _hash(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _file(out: Path, task: Task) -> Path:
+def _file(out: Path, task: SweepTask) -> Path:
     return out / RESULTS / f"{task.name}.json"
 
 

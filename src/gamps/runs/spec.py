@@ -1,13 +1,16 @@
-"""What a user says of a training, in words that JSON and TOML hold, and a run that was so begun."""
+"""The specification of a training: what the command line, TOML files, sweeps and run folders share."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
 
 from gamps import datasets
 from gamps._utils.atomic_io import recover_folder
@@ -17,32 +20,37 @@ from gamps.runs import folder
 MODEL_FREE = ("pgt", "reinforce")
 RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
 MODELS = ("auto", "linear", "quadratic", "network")
-LATER = {"stream": False, "some": 0}  # what runs of old do not say
+LATER = {"stream": False, "some": 0}  # settings that the first runs do not have
 POLICIES = ("behaviour", "affine", "network")
 NAMING = ("task", "policy", "features", "model")  # settings that may name objects of modules
 
 
 @dataclass(frozen=True)
-class Words:
-    """A training in words.
+class TrainSpec:
+    """A training, in values that JSON and TOML hold.
 
     Attributes:
-      log: name or folder of a dataset.
-      task: `module:object`, a `gamps.Task` or a function that makes one.
-      policy: where the search starts.
-      model: what is fitted.
-      recipe: how it climbs.
-      features: `module:function` of one observation and one action, the model's input.
-      iterations: policy steps in all.
-      learning_rate: of the policy; 0 takes one that served before.
-      held_out: share of the log that training never sees.
+      log: name of a dataset (gamps import, gamps collect), or its folder.
+      task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
+      policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
+        if actuators clip, a gamps.policies.SoftClipped of it is safer.
+      model: auto (chosen by held-out evidence; quadratic for the paper's recipes), linear,
+        quadratic, network, or module:object, a gamps.learner.ModelClass.
+      recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
+      features: module:function of (observation, action), the model's input; here belongs what you
+        know of the actuators, such as their limits. By default both as they are.
+      iterations: number of policy steps.
+      learning_rate: of the policy; 0 uses the recipe's default.
+      held_out: share of the episodes that training never sees.
       seed: of everything random.
-      stream: read the log from disk, a shard at a time, in place of holding it in memory.
-      some: shards that an iteration takes, drawn anew; 0 takes all.
+      stream: for a log larger than memory: cut it into shards beside it, once, and read these from
+        disk, the next while one is worked on. For the paper's recipes.
+      some: with stream, number of shards in an iteration, drawn anew; 0 takes all. An iteration
+        then costs the same however long the log.
     """
 
-    log: str
-    task: str
+    log: Annotated[str, Positional, arg(metavar="LOG")]
+    task: str = ""
     policy: str = "behaviour"
     model: str = "auto"
     recipe: str = "default"
@@ -55,30 +63,35 @@ class Words:
     some: int = 0
 
 
-def check(words: Words) -> None:
+KINDS = {field.name: type(field.default) for field in fields(TrainSpec)} | {"log": str}
+
+
+def check(spec: TrainSpec) -> None:
     """Refuse what can be refused before anything is read."""
-    if words.recipe not in RECIPES:
+    if not spec.task:
+        raise SettingError("task", "missing", "Say --task module:object, a gamps.Task")
+    if spec.recipe not in RECIPES:
         mend = f"Choose one of {', '.join(RECIPES)}"
-        raise SettingError("recipe", repr(words.recipe), mend)
-    check_choice("model", words.model, MODELS)
-    check_choice("policy", words.policy, POLICIES)
-    if words.recipe in MODEL_FREE and (words.model != "auto" or words.features):
-        name = "features" if words.features else "model"
-        finding = f"{getattr(words, name)!r}, but {words.recipe} has no model"
+        raise SettingError("recipe", repr(spec.recipe), mend)
+    check_choice("model", spec.model, MODELS)
+    check_choice("policy", spec.policy, POLICIES)
+    if spec.recipe in MODEL_FREE and (spec.model != "auto" or spec.features):
+        name = "features" if spec.features else "model"
+        finding = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
         raise SettingError(name, finding, "Leave it out, or take another recipe")
-    if words.stream and words.recipe == "default":
+    if spec.stream and spec.recipe == "default":
         mend = "Take gamps, ml, pgt or another of the paper's, or leave stream out"
         raise SettingError("recipe", "default, which needs the whole log in memory", mend)
-    if words.some < 0 or (words.some and not words.stream):
-        raise SettingError("some", f"{words.some}", "With stream, say how many shards; 0 for all")
-    if not 0 <= words.seed < 2**32:
-        raise SettingError("seed", f"{words.seed}", "Choose it from 0 to 4294967295")
-    if not 0 < words.held_out < 1:
-        raise SettingError("held_out", f"{words.held_out}", "Choose a share between 0 and 1")
-    if words.iterations < 1:
-        raise SettingError("iterations", f"{words.iterations}", "Run at least one")
-    if not (math.isfinite(words.learning_rate) and words.learning_rate >= 0):
-        raise SettingError("learning_rate", f"{words.learning_rate}", "Choose a positive number")
+    if spec.some < 0 or (spec.some and not spec.stream):
+        raise SettingError("some", f"{spec.some}", "With stream, say how many shards; 0 for all")
+    if not 0 <= spec.seed < 2**32:
+        raise SettingError("seed", f"{spec.seed}", "Choose it from 0 to 4294967295")
+    if not 0 < spec.held_out < 1:
+        raise SettingError("held_out", f"{spec.held_out}", "Choose a share between 0 and 1")
+    if spec.iterations < 1:
+        raise SettingError("iterations", f"{spec.iterations}", "Run at least one")
+    if not (math.isfinite(spec.learning_rate) and spec.learning_rate >= 0):
+        raise SettingError("learning_rate", f"{spec.learning_rate}", "Choose a positive number")
 
 
 def check_choice(name: str, given: str, choices: Sequence[str]) -> None:
@@ -97,14 +110,14 @@ def modules_of_others(settings: Mapping[str, Any]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in NAMING:
-        words = settings.get(name)
-        if isinstance(words, str) and ":" in words:
-            package = words.partition(":")[0].partition(".")[0]
-            found |= {} if package == "gamps" else {name: words}
+        target = settings.get(name)
+        if isinstance(target, str) and ":" in target:
+            package = target.partition(":")[0].partition(".")[0]
+            found |= {} if package == "gamps" else {name: target}
     return found
 
 
-def hash_of(name: str) -> str:
+def log_sha256(name: str) -> str:
     """SHA-256 of a log's data, so that a run cannot go on with another."""
     own = recover_folder(Path(name))
     folder = own if own.is_dir() else datasets.folder_of(name)
@@ -117,26 +130,47 @@ def hash_of(name: str) -> str:
     return digest.hexdigest()
 
 
-def words_in(run: Path) -> Words:
-    """The words that a run was started with.
+def spec_in(run: Path) -> TrainSpec:
+    """The specification that a run was started with.
 
     Raises:
-      RunError: if it was not started by words.
+      RunError: if the folder holds none, or its log has changed since.
     """
-    settings = folder.header(run)["settings"]
+    settings = LATER | folder.header(run)["settings"]
+    fix = "Was it made by gamps train?"
+    for name, kind in KINDS.items():
+        if type(settings.get(name)) is not kind:
+            raise RunError(f"{run}: its settings lack {name} as a {kind.__name__}. {fix}")
+    if "log_sha256" not in settings:
+        raise RunError(f"{run}: its settings lack log_sha256. {fix}")
+    spec = TrainSpec(**{name: settings[name] for name in KINDS})
+    if log_sha256(spec.log) != settings["log_sha256"]:
+        raise RunError(f"{run}: the log {spec.log} has changed since. Bring the old one back")
+    return spec
+
+
+def read_toml(path: Path, field: str) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+      SettingError: naming the field that the file was given for.
+    """
     try:
-        settings = LATER | settings
-        given = {field.name: settings[field.name] for field in fields(Words)}
-        kinds = {field.name: type(field.default) for field in fields(Words)}
-        for name, value in given.items():
-            kind = kinds[name] if kinds[name] in (int, float, bool) else str
-            if type(value) is not kind:
-                raise KeyError(f"{name} as a {kind.__name__}")
-        expected = settings["log_sha256"]
-    except KeyError as error:
-        mend = "Was it made by gamps train?"
-        raise RunError(f"{run}: its settings lack {error.args[0]}. {mend}") from error
-    words = Words(**given)
-    if hash_of(words.log) != expected:
-        raise RunError(f"{run}: the log {words.log} has changed since. Bring the old one back")
-    return words
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError(field, f"{path}: {error}", "Give a TOML file") from error
+
+
+def typed(name: str, value: Any) -> Any:
+    """The value of a setting in a TOML file, as the specification wants it.
+
+    Raises:
+      SettingError: if it is of another kind.
+    """
+    kind = KINDS[name]
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        problem = f"{value!r} is a {type(value).__name__}"
+        raise SettingError(name, problem, f"Give a {kind.__name__}")
+    return value

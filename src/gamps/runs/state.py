@@ -10,12 +10,12 @@ import jax
 import numpy as np
 
 from gamps.errors import CheckpointError
-from gamps.learner import Progress
+from gamps.learner import Candidate, Progress, Round, RunState
 
 
 @runtime_checkable
 class Training(Protocol):
-    """A training, iteration by iteration; `learning.Learner` and `Climbing` are two.
+    """A training, iteration by iteration; `learner.Learner` and `SearchTraining` are two.
 
     Every step depends on nothing but the progress handed to it, so that a training taken up again
     from a checkpoint ends with the same numbers to the last bit.
@@ -26,8 +26,8 @@ class Training(Protocol):
     def start(self) -> Progress:
         """Before the first iteration."""
 
-    def like(self, plain: dict[str, Any]) -> Progress:
-        """A progress of the structure that belongs to `plain`, its arrays of no account."""
+    def like(self, run: RunState) -> Progress:
+        """A progress of the structure that belongs to a state, its arrays of no account."""
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
         """One iteration, and what to report of it."""
@@ -58,10 +58,53 @@ def restored(like: Progress, arrays: Mapping[str, np.ndarray]) -> Progress:
     dynamic, static = eqx.partition((like.state, like.best), eqx.is_array)
     leaves = [jax.numpy.asarray(arrays[name]) for name, _ in named]
     state, best = eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), leaves), static)
-    return Progress(state, best, like.plain)
+    return Progress(state, best, like.run)
 
 
 def _named(progress: Progress) -> list[tuple[str, Any]]:
     dynamic = eqx.filter((progress.state, progress.best), eqx.is_array)
     leaves, _ = jax.tree_util.tree_flatten_with_path(dynamic)
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+def to_json(run: RunState) -> dict[str, Any]:
+    """A state as JSON holds it."""
+
+    def round_(made: Round | None) -> Any:
+        if made is None:
+            return None
+        return made._asdict() | {"evidence": [c._asdict() for c in made.evidence]}
+
+    rounds = [round_(made) for made in run.rounds]
+    return run._asdict() | {"now": round_(run.now), "rounds": rounds}
+
+
+def from_json(content: Mapping[str, Any]) -> RunState:
+    """A state from what `to_json` made, or from a checkpoint of version 0.1."""
+    if "now" not in content:
+        content = _of_version_0_1(content)
+
+    def round_(made: Any) -> Round | None:
+        if made is None:
+            return None
+        return Round(**(made | {"evidence": tuple(Candidate(**c) for c in made["evidence"])}))
+
+    rounds = tuple(round_(made) for made in content["rounds"])
+    return RunState(**(dict(content) | {"now": round_(content["now"]), "rounds": rounds}))
+
+
+def _of_version_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 0.1 kept evidence by the text that it showed: `network, β = 0.5`."""
+
+    def evidence(shown: Mapping[str, float]) -> list[dict[str, Any]]:
+        parts = [(text.rsplit(", β = ", 1), value) for text, value in shown.items()]
+        return [Candidate(name, float(beta), value)._asdict() for (name, beta), value in parts]
+
+    rounds = [r | {"evidence": evidence(r["evidence"])} for r in content.get("rounds", [])]
+    now = None
+    if "choice" in content:
+        name, beta = content["choice"]
+        now = Round(name, beta, (), content["weights_ess"])._asdict()
+        now["evidence"] = evidence(content["evidence"])
+    known = {name: content[name] for name in ("best", "best_lower", "stopped") if name in content}
+    return RunState()._asdict() | known | {"now": now, "rounds": rounds}
