@@ -15,7 +15,7 @@ from gamps import datasets
 from gamps.envs import swimmer
 from gamps.learner import learn, model_classes
 from gamps.learner.model_classes import fitted
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 
 STRETCH = 25
 
@@ -26,7 +26,9 @@ def stretches(rewards: np.ndarray) -> str:
     return " ".join(f"{mean:6.2f}" for mean in means)
 
 
-def imagined(model: object, policy: LinearGaussian, starts: jax.Array, steps: int) -> np.ndarray:
+def imagined(
+    model: object, policy: LinearGaussianPolicy, starts: jax.Array, steps: int
+) -> np.ndarray:
     """Rewards of the mean action in the model, without its noise."""
 
     def step(states: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
@@ -46,7 +48,7 @@ def main(seeds: int = 2) -> None:
         behaviour = swimmer.policy()
         log = datasets.collect(swimmer.ID, behaviour, key_log, n=100, steps=swimmer.HORIZON)
         policy = learn(key_learn, log, swimmer.task(), behaviour, classes).policy
-        quiet = LinearGaussian(
+        quiet = LinearGaussianPolicy(
             policy.weights, log_std=jnp.full(swimmer.ACTIONS, -20.0), learn_std=False
         )
         fresh = datasets.collect(swimmer.ID, quiet, key_fresh, n=20, steps=swimmer.HORIZON)

@@ -39,8 +39,8 @@ def blocks(page: Path) -> list[Block]:
         fence = FENCE.match(line)
         if fence is None:
             if MISSED.search(line):
-                mend = "Fence it by ``` and a language, with a title at most"
-                raise PageError(f"{page}:{number}: code that is not seen: {line.strip()}. {mend}")
+                fix = "Fence it by ``` and a language, with a title at most"
+                raise PageError(f"{page}:{number}: code that is not seen: {line.strip()}. {fix}")
             if INDENTED.match(line):
                 raise PageError(f"{page}:{number}: a command without a fence. Fence it as bash")
             continue

@@ -13,15 +13,14 @@ from gamps.envs import Minigolf
 from gamps.errors import SettingError
 from gamps.models import (
     Ensemble,
-    LinearGaussian,
+    LinearGaussianModel,
+    LogRange,
     Quadratic,
     RandomFourier,
-    Support,
     Tabular,
     concatenated,
 )
-from gamps.policies import Annealed, Boltzmann, OneHot, natural_units
-from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.policies import Annealed, Boltzmann, LinearGaussianPolicy, OneHot, natural_units
 from gamps.search import Search, gradients
 from gamps.search.fitting import ClosedForm, EachMember, Keep
 from gamps.search.gradients import AllActions
@@ -103,7 +102,7 @@ def test_all_action_gradient_is_that_of_the_logged_states():
 
 
 def others(count, values):
-    policy = LinearPolicy(jnp.zeros((3, 1)), log_std=jnp.zeros(1))
+    policy = LinearGaussianPolicy(jnp.zeros((3, 1)), log_std=jnp.zeros(1))
     ones = jnp.ones((1, count))
     return OthersOfState()(
         policy, random_log(1, count), Ratios(jnp.zeros_like(ones), ones, jnp.zeros(())), values
@@ -125,8 +124,8 @@ def test_rolled_states_are_where_the_model_leads():
     """A model that adds one: 0 to 3 steps, equally often; where that ends, none."""
     log = random_log(3, 4, size=1)
     log = eqx.tree_at(lambda t: t.observations, log, jnp.zeros_like(log.observations))
-    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
-    up = LinearGaussian(jnp.ones((1, 1)), jnp.zeros((1, 1)), lambda s, a: jnp.ones(1), 1e-9)
+    policy = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
+    up = LinearGaussianModel(jnp.ones((1, 1)), jnp.zeros((1, 1)), lambda s, a: jnp.ones(1), 1e-9)
     ratios = Ratios.of(jnp.zeros(log.mask.shape), log.mask, 0.9)
     at, _ = AllActions(4_000, 2, roll=3)(KEY, policy, up, Task(lambda *_: 0.0, 0.9), log, ratios)
     counts = np.bincount(np.rint(np.asarray(at.states[:, 0, 0])).astype(int), minlength=4)
@@ -164,7 +163,7 @@ def test_reweighting_is_worth_it_where_noise_grows():
 
     def slopes(reweighted):
         zeros = jnp.zeros((2, 1))
-        model = LinearGaussian(
+        model = LinearGaussianModel(
             zeros,
             zeros,
             lambda s, a: jnp.stack([a[0], a[0] ** 2]),
@@ -192,9 +191,9 @@ def test_reweighting_is_worth_it_where_noise_grows():
 
 def ensemble_of(log, size=3, support=True):
     zeros = jnp.zeros((6, 1))
-    one = LinearGaussian(zeros, zeros, Quadratic(), jnp.full(1, 1e-3), reweighted=True)
+    one = LinearGaussianModel(zeros, zeros, Quadratic(), jnp.full(1, 1e-3), reweighted=True)
     members = jax.tree.map(lambda x: jnp.stack([x] * size) if eqx.is_array(x) else x, one)
-    plain = Ensemble(members, size, Support.of(log) if support else None)
+    plain = Ensemble(members, size, LogRange.of(log) if support else None)
     return EachMember(ClosedForm())(KEY, plain, log, log.mask.astype(float))[0]
 
 
@@ -221,7 +220,7 @@ def test_penalty_takes_what_doubt_costs():
     """One imagined step: the reward less penalty × (doubt - what is free), by hand."""
     log = random_log(20, 6, size=1)
     model = ensemble_of(log)
-    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
+    policy = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
     noise = draw(
         KEY, policy, model, starts=4, rollouts=1, horizon=1, antithetic=False, dtype=jnp.float64
     )
@@ -244,8 +243,8 @@ def test_actions_of_a_state_share_their_noise():
     same = eqx.tree_at(lambda t: (t.actions, t.mask, t.observations), log,
                        (jnp.ones_like(log.actions), jnp.ones_like(log.mask),
                         jnp.zeros_like(log.observations)))  # fmt: skip
-    model = LinearGaussian(jnp.zeros((2, 1)), jnp.zeros((2, 1)), concatenated, 1.0)
-    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
+    model = LinearGaussianModel(jnp.zeros((2, 1)), jnp.zeros((2, 1)), concatenated, 1.0)
+    policy = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
     unit = Ratios(jnp.zeros((6, 4)), jnp.ones((6, 4)), jnp.zeros(()))
     values = Imagined(rollouts=2, horizon=3, sharing="rows", antithetic=False, block=16)
     q = values(KEY, policy, model, Task(lambda s, a, n: n[0], 0.9), same, unit).weighted_q_values
@@ -258,9 +257,9 @@ def test_members_take_turns_and_a_state_is_compared_in_one_of_them(support):
     """Row i has the values of member i modulo three, of seven rows; members without noise."""
     log = random_log(7, 4, size=1)
     moves = jnp.array([[[0.5], [1.0]], [[1.0], [2.0]], [[3.0], [1.0]]])
-    members = LinearGaussian(moves, 0 * moves, concatenated, jnp.zeros(3))
-    model = Ensemble(members, 3, Support.of(log) if support else None)
-    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.full(1, -jnp.inf))
+    members = LinearGaussianModel(moves, 0 * moves, concatenated, jnp.zeros(3))
+    model = Ensemble(members, 3, LogRange.of(log) if support else None)
+    policy = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.full(1, -jnp.inf))
     rho = log.mask * jnp.linspace(0.5, 1.0, 7)[:, None]
     ratios = Ratios(jnp.log(rho), rho, jnp.zeros(()))
     values = Imagined(rollouts=2, horizon=3, sharing="rows", antithetic=False)
@@ -279,7 +278,9 @@ def test_members_take_turns_and_a_state_is_compared_in_one_of_them(support):
 def test_natural_units_of_a_linear_policy():
     """Score of W is φ (a - mean) / σ²: with a drawn from the policy its square has mean φ²/σ²."""
     states = jax.random.normal(KEY, (200, 51, 1)) * 3
-    policy = LinearPolicy(jnp.zeros((2, 1)), log_std=jnp.log(jnp.array([0.5])), learn_std=False)
+    policy = LinearGaussianPolicy(
+        jnp.zeros((2, 1)), log_std=jnp.log(jnp.array([0.5])), learn_std=False
+    )
     actions = 0.5 * jax.random.normal(jax.random.key(8), (200, 50, 1))
     log = Trajectories(states, actions, jnp.zeros((200, 50)), jnp.zeros((200, 50)),
                        jnp.ones((200, 50), bool), jnp.zeros(200, bool))  # fmt: skip
@@ -297,8 +298,8 @@ def test_divergences_against_sums_and_draws():
         assert float(first.divergence(second, jnp.array(s))) == pytest.approx(exact)
     forced = Boltzmann(first.weights, OneHot(3), jnp.array([-1, 2, -1]))
     assert float(forced.divergence(second, jnp.array(1))) == 0.0
-    wide = LinearPolicy(jnp.ones((2, 1)), log_std=jnp.array([0.3]))
-    narrow = LinearPolicy(jnp.array([[0.5], [0.0]]), log_std=jnp.array([-0.2]))
+    wide = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.array([0.3]))
+    narrow = LinearGaussianPolicy(jnp.array([[0.5], [0.0]]), log_std=jnp.array([-0.2]))
     state = jnp.array([0.7])
     drawn = jax.vmap(lambda k: wide.sample(k, state))(jax.random.split(KEY, 100_000))
     gaps = jax.vmap(lambda a: wide.log_prob(state, a) - narrow.log_prob(state, a))(drawn)
@@ -334,7 +335,7 @@ def test_trust_region_shortens_the_step():
 
 
 def test_annealed_deviation():
-    policy = LinearPolicy(jnp.zeros((2, 2)), log_std=jnp.zeros(2))
+    policy = LinearGaussianPolicy(jnp.zeros((2, 2)), log_std=jnp.zeros(2))
     part = Annealed(0.8, 0.2, 10)
     found = [float(jnp.exp(part(policy, jnp.asarray(i)).log_std[1])) for i in (0, 5, 10, 99)]
     assert found == pytest.approx([0.8, 0.4, 0.2, 0.2])

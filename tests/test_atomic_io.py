@@ -202,7 +202,7 @@ def test_a_folder_that_came_meanwhile_is_not_overwritten_unasked(tmp_path):
             (made / "a").write_text("mine")
             atomic_io.write_folder(target, "title", OLD)
 
-    with pytest.raises(OutputError, match=r"place: File exists\. Mend that"):
+    with pytest.raises(OutputError, match=r"place: File exists\. Fix that"):
         overtaken()
     assert loaded(target) == OLD
     target.rename(tmp_path / "elsewhere")

@@ -15,7 +15,7 @@ from gamps import datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
-from gamps.runs import Words, build, inspection, loop
+from gamps.runs import TrainSpec, build, inspection, loop
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 from test_datasets import DAMAGE, swimmer_log, written  # noqa: F401 - fixtures
@@ -146,7 +146,7 @@ def test_fatal_findings(kind):
     found = inspection.inspect(log, task, policy_for(kind))
     assert found[0].grade == inspection.FATAL
     assert what in [f.what for f in found if f.grade == inspection.FATAL]
-    assert all(f.mend for f in found if f.grade != inspection.NOTE)
+    assert all(f.fix for f in found if f.grade != inspection.NOTE)
     with pytest.raises(GampsError, match=r".+: .+\. .+"):
         inspection.refuse_unfit(found)
 
@@ -193,7 +193,7 @@ NUMBERS = st.one_of(
     st.floats(-2, 2),
     st.sampled_from([np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.0, -0.0, 3.0]),
 )
-WORDS = Words("log", "gamps.envs.tanks:task", recipe="pgt")
+WORDS = TrainSpec("log", "gamps.envs.tanks:task", recipe="pgt")
 
 
 @st.composite

@@ -17,10 +17,16 @@ from jax.flatten_util import ravel_pytree
 
 import truth
 from gamps.envs import Minigolf
-from gamps.models import ActionEffect, Ensemble, LinearGaussian, MLPGaussian, Tabular
-from gamps.policies import Affine, Bent, Boltzmann, OneHot, RadialBasis
-from gamps.policies import LinearGaussian as LinearPolicy
-from gamps.policies import MLPGaussian as MLPPolicy
+from gamps.models import ActionEffect, Ensemble, LinearGaussianModel, MLPGaussianModel, Tabular
+from gamps.policies import (
+    Affine,
+    Boltzmann,
+    LinearGaussianPolicy,
+    MLPGaussianPolicy,
+    OneHot,
+    RadialBasis,
+    SoftClipped,
+)
 from gamps.trajectories import Trajectories
 
 KEY = jax.random.key(3)
@@ -73,21 +79,30 @@ POLICIES = {
         Boltzmann(truth.random_policy(3, 3, 4).weights, OneHot(3), jnp.array([-1, 2, -1]))
     ),
     "features": discrete_policy(Boltzmann(normal(3, 3, 4), any_features)),
-    "affine": gaussian_policy(LinearPolicy(normal(1, 3, 2), Affine(), log_std=STD_2), PLANE),
+    "affine": gaussian_policy(
+        LinearGaussianPolicy(normal(1, 3, 2), Affine(), log_std=STD_2), PLANE
+    ),
     "radial": gaussian_policy(
-        LinearPolicy(normal(1, 4, 1), RadialBasis(CENTRES, 0.5), log_std=STD_1), POINT
+        LinearGaussianPolicy(normal(1, 4, 1), RadialBasis(CENTRES, 0.5), log_std=STD_1), POINT
     ),
     "radial, normalised": gaussian_policy(
-        LinearPolicy(normal(1, 4, 1), RadialBasis(CENTRES, 0.5, True), log_std=STD_1), POINT
+        LinearGaussianPolicy(normal(1, 4, 1), RadialBasis(CENTRES, 0.5, True), log_std=STD_1), POINT
     ),
-    "user's features": gaussian_policy(LinearPolicy(normal(1, 3, 1), waves, log_std=STD_1), POINT),
+    "user's features": gaussian_policy(
+        LinearGaussianPolicy(normal(1, 3, 1), waves, log_std=STD_1), POINT
+    ),
     "fixed std": gaussian_policy(
-        LinearPolicy(normal(1, 2, 1), log_std=STD_1, learn_std=False), POINT
+        LinearGaussianPolicy(normal(1, 2, 1), log_std=STD_1, learn_std=False), POINT
     ),
     "bent": gaussian_policy(  # one mean beyond the range, one within
-        Bent.of(LinearPolicy(normal(1, 3, 2), log_std=STD_2), jnp.array([-0.1, -9.0]), 9.0), PLANE
+        SoftClipped.of(
+            LinearGaussianPolicy(normal(1, 3, 2), log_std=STD_2), jnp.array([-0.1, -9.0]), 9.0
+        ),
+        PLANE,
     ),
-    "network": gaussian_policy(MLPPolicy.create(KEY, observations=2, actions=2, std=0.5), PLANE),
+    "network": gaussian_policy(
+        MLPGaussianPolicy.create(KEY, observations=2, actions=2, std=0.5), PLANE
+    ),
 }
 
 
@@ -131,9 +146,9 @@ def table_model(model):
 
 ACT = jnp.array([0.8])
 POSITIVE = jnp.array([[0.5], [0.7]])
-LINEAR_1 = LinearGaussian(normal(7, 2, 1), POSITIVE)
-RECTIFIED = LinearGaussian(jnp.array([[0.1], [0.3]]), POSITIVE, rectified=True)
-LINEAR_2 = LinearGaussian(
+LINEAR_1 = LinearGaussianModel(normal(7, 2, 1), POSITIVE)
+RECTIFIED = LinearGaussianModel(jnp.array([[0.1], [0.3]]), POSITIVE, rectified=True)
+LINEAR_2 = LinearGaussianModel(
     normal(7, 3, 2), jnp.array([[0.6, 0.1], [-0.5, -0.3], [0.2, 0.4]]), least_std=0.2
 )
 GOLF = Minigolf()
@@ -147,11 +162,13 @@ MODELS = {
     "linear": gaussian_model(LINEAR_1, POINT, ACT),
     "linear, rectified": gaussian_model(RECTIFIED, POINT, ACT),
     "linear, two dimensions": gaussian_model(LINEAR_2, PLANE, ACT),
-    "network": gaussian_model(MLPGaussian.create(KEY, small_log(1)), POINT, ACT),
-    "network, two dimensions": gaussian_model(MLPGaussian.create(KEY, small_log(2)), PLANE, ACT),
+    "network": gaussian_model(MLPGaussianModel.create(KEY, small_log(1)), POINT, ACT),
+    "network, two dimensions": gaussian_model(
+        MLPGaussianModel.create(KEY, small_log(2)), PLANE, ACT
+    ),
     "ensemble": gaussian_model(
         Ensemble(
-            eqx.filter_vmap(lambda k: MLPGaussian.create(k, small_log(1)))(
+            eqx.filter_vmap(lambda k: MLPGaussianModel.create(k, small_log(1)))(
                 jax.random.split(KEY, 3)
             ),
             3,

@@ -23,11 +23,11 @@ from gamps.envs import Minigolf, swimmer, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import (
-    Bent,
     Boltzmann,
-    LinearGaussian,
-    MLPGaussian,
+    LinearGaussianPolicy,
+    MLPGaussianPolicy,
     OneHot,
+    SoftClipped,
     describe,
     log_probs,
     rebuild,
@@ -410,8 +410,8 @@ def test_damage_is_named(kind, written, tmp_path):
     if index is not None:
         assert error.index is not None
         assert error.index[: len(index)] == index, str(error)
-    assert error.finding
-    assert error.mend
+    assert error.problem
+    assert error.fix
 
 
 def test_no_flipped_bit_raises_anything_else(written, tmp_path):
@@ -482,7 +482,7 @@ class Mutating(gymnasium.Env):
 
 
 def test_an_environment_may_reuse_its_arrays():
-    policy = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+    policy = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.zeros(1))
     log = datasets.collect(Mutating, policy, jax.random.key(0), n=2, steps=4)
     np.testing.assert_array_equal(log.observations[:, :, 0], [[0, 1, 2, 3, 4]] * 2)
     np.testing.assert_allclose(log.behaviour_log_prob, log_probs(policy, log), atol=1e-12)
@@ -575,11 +575,11 @@ def test_policies_are_written_down_and_rebuilt():
     key = jax.random.key(0)
     forced = jnp.array([-1, 3])
     for policy in (
-        MLPGaussian.create(key, observations=3, actions=2, std=0.3),
+        MLPGaussianPolicy.create(key, observations=3, actions=2, std=0.3),
         Boltzmann(jax.random.normal(key, (2, 4)), OneHot(2), forced=forced),
         Minigolf().policy(),
         swimmer.policy(),
-        Bent.of(swimmer.policy(), -1.0, 1.0),
+        SoftClipped.of(swimmer.policy(), -1.0, 1.0),
     ):
         again = rebuild(json.loads(json.dumps(describe(policy))))
         assert jax.tree.structure(again) == jax.tree.structure(policy)
@@ -660,5 +660,5 @@ def test_the_core_works_without_the_extras():
 
 def test_linear_policies_of_any_environment():
     policy = datasets.policy_for("Swimmer-v5", std=0.2)
-    assert isinstance(policy, LinearGaussian)
+    assert isinstance(policy, LinearGaussianPolicy)
     np.testing.assert_allclose(jnp.exp(policy.log_std), 0.2)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.engine.problems import Words, read, write
+from benchmarks.engine.problems import ProblemSpec, read, write
 from benchmarks.engine.together import together
 from gamps import search
 from gamps.cluster import joining
@@ -51,7 +51,7 @@ def alone(logs):
     def of(problem):
         if problem not in found:
             found[problem] = together(
-                Words(problem=problem, log=logs[problem], rollouts=10, horizon=10), [CORE]
+                ProblemSpec(problem=problem, log=logs[problem], rollouts=10, horizon=10), [CORE]
             )
         return found[problem]
 
@@ -71,7 +71,8 @@ def agree(found, expected):
 @pytest.mark.parametrize("devices", [2, 4, 8] if FULL else [8])
 def test_several_devices_agree_with_one(problem, devices, logs, alone):
     found = together(
-        Words(problem=problem, log=logs[problem], rollouts=10, horizon=10, devices=devices), [CORE]
+        ProblemSpec(problem=problem, log=logs[problem], rollouts=10, horizon=10, devices=devices),
+        [CORE],
     )
     assert found["devices"] == devices
     agree(found, alone(problem))
@@ -79,7 +80,9 @@ def test_several_devices_agree_with_one(problem, devices, logs, alone):
 
 @pytest.mark.parametrize("problem", ["minigolf", "swimmer", *(["network"] if FULL else [])])
 def test_two_processes_agree_with_one(problem, logs, alone):
-    found = together(Words(problem=problem, log=logs[problem], rollouts=10, horizon=10), CORES)
+    found = together(
+        ProblemSpec(problem=problem, log=logs[problem], rollouts=10, horizon=10), CORES
+    )
     assert found["devices"] == 2
     agree(found, alone(problem))
 
@@ -88,7 +91,8 @@ def test_what_is_sent_does_not_grow_with_the_log():
     """By the compiled program: bytes of all its collectives, none of them in a loop."""
     sizes = [
         together(
-            Words(trajectories=n, steps=4, horizon=2, iterations=1, devices=2, program=True), [CORE]
+            ProblemSpec(trajectories=n, steps=4, horizon=2, iterations=1, devices=2, program=True),
+            [CORE],
         )["collectives"]
         for n in (8_192, 16_384)
     ]
@@ -100,8 +104,8 @@ def test_what_is_sent_does_not_grow_with_the_log():
 def test_a_single_process_touches_neither_ray_nor_the_network():
     program = (
         "import sys, jax, gamps, gamps.cli\n"
-        "from benchmarks.engine.together import Words, work\n"
-        "work(Words(problem='swimmer', trajectories=4, steps=5, iterations=1))\n"
+        "from benchmarks.engine.together import ProblemSpec, work\n"
+        "work(ProblemSpec(problem='swimmer', trajectories=4, steps=5, iterations=1))\n"
         "from jax._src import distributed\n"
         "assert distributed.global_state.client is None\n"
         "assert not [m for m in sys.modules if m == 'ray' or m.startswith('ray.')]\n"
@@ -118,7 +122,7 @@ def test_the_core_install_names_no_cluster():
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "match"),
+    ("spec", "environment", "match"),
     [
         (("some",), {}, "devices"),
         (("0",), {}, "devices"),
@@ -126,11 +130,11 @@ def test_the_core_install_names_no_cluster():
         (("1", "auto"), {"GAMPS_PROCESSES": "two"}, "GAMPS_PROCESSES"),
     ],
 )
-def test_words_that_mean_no_mesh_are_refused(words, environment, match, monkeypatch):
+def test_words_that_mean_no_mesh_are_refused(spec, environment, match, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingError, match=match):
-        joining.chosen(*words)
+        joining.chosen(*spec)
     assert joining.chosen() is None
 
 
@@ -157,9 +161,9 @@ def test_trajectories_that_only_fill_up_count_for_nothing(logs):
 def test_shards_on_disk_in_two_processes(tmp_path, monkeypatch):
     """Sixty-one trajectories, of which a shard holds no multiple of two."""
     monkeypatch.setattr(scale, "STEPS", 20)
-    words = Words(
+    spec = ProblemSpec(
         shards=str(scale.cut(tmp_path / "shards", 61)), rollouts=4, horizon=4, iterations=3
     )
-    alone, both = together(words, [CORE]), together(words, CORES)
+    alone, both = together(spec, [CORE]), together(spec, CORES)
     assert both["devices"] == 2
     agree(both, alone)

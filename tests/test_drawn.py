@@ -14,9 +14,8 @@ from gamps.envs.minigolf import HORIZON
 from gamps.errors import SettingError
 from gamps.policies import score_norms
 from gamps.search import gradients, importance, recipes
-from gamps.search.fitting import ClosedForm
-from gamps.search.fitting import Drawn as FitDrawn
-from gamps.search.gradients import Drawn
+from gamps.search.fitting import ClosedForm, SubsampledFit
+from gamps.search.gradients import SubsampledPairs
 from gamps.search.sampling import Some, drawn, single
 from gamps.search.values import Imagined, PerDecisionReturn
 
@@ -72,7 +71,7 @@ def test_the_gradient_of_drawn_pairs_is_unbiased(log, moved):
 
     @jax.jit
     def estimate(key):
-        at, found = Drawn(16)(key, moved, None, GAME.task(), log, ratios)
+        at, found = SubsampledPairs(16)(key, moved, None, GAME.task(), log, ratios)
         return gradients.off_policy(moved, at, found.discounted_rho * q_of(at))
 
     each = jax.lax.map(estimate, jax.random.split(jax.random.key(5), 4_000))
@@ -94,7 +93,9 @@ def test_the_gradient_of_some_trajectories_is_unbiased(log, moved):
     def estimate(key):
         some = Some(10)(key, log)
         own = ratios_of(moved, some)
-        at, found = Drawn(8)(jax.random.fold_in(key, 1), moved, None, GAME.task(), some, own)
+        at, found = SubsampledPairs(8)(
+            jax.random.fold_in(key, 1), moved, None, GAME.task(), some, own
+        )
         gradient = gradients.off_policy(moved, at, found.discounted_rho * q_of(at))
         return gradient.weights * jnp.exp(found.log_scale)
 
@@ -111,7 +112,7 @@ def test_an_unweighted_draw_is_caught(log, moved):
 
     @jax.jit
     def wrong(key):
-        at, _ = Drawn(16)(key, moved, None, GAME.task(), log, ratios)
+        at, _ = SubsampledPairs(16)(key, moved, None, GAME.task(), log, ratios)
         return gradients.off_policy(moved, at, jnp.ones(at.mask.shape))
 
     each = jax.lax.map(wrong, jax.random.split(jax.random.key(5), 1_000))
@@ -126,7 +127,7 @@ def test_an_unweighted_draw_is_caught(log, moved):
 
 def test_where_the_score_is_zero_nothing_is_drawn(log, moved):
     ratios = ratios_of(moved, log)
-    at, found = Drawn(200)(jax.random.key(0), moved, None, GAME.task(), log, ratios)
+    at, found = SubsampledPairs(200)(jax.random.key(0), moved, None, GAME.task(), log, ratios)
     assert (np.asarray(score_norms(moved, at, q=2.0)) > 0).all()
     assert np.isfinite(np.asarray(found.discounted_rho)).all()
     assert np.asarray(at.mask).all()
@@ -166,7 +167,7 @@ def test_a_search_of_drawn_steps_climbs(log):
         return np.asarray(state.policy.weights), info
 
     full, _ = learned()
-    some, info = learned(pairs=Drawn(3_000), fit=FitDrawn(ClosedForm(), 3_000))
+    some, info = learned(pairs=SubsampledPairs(3_000), fit=SubsampledFit(ClosedForm(), 3_000))
     assert np.isfinite(info.model_loss).all()
     start = np.asarray(GAME.policy().weights)
     cosine = np.vdot(full - start, some - start)
@@ -176,7 +177,7 @@ def test_a_search_of_drawn_steps_climbs(log):
 
 def test_logged_returns_of_drawn_pairs_are_refused(log):
     with pytest.raises(SettingError, match="PerDecisionReturn"):
-        recipes.pgt(log, GAME.task(), values=PerDecisionReturn(), pairs=Drawn(8))
+        recipes.pgt(log, GAME.task(), values=PerDecisionReturn(), pairs=SubsampledPairs(8))
 
 
 def test_rows_that_fill_up_a_shard_are_not_drawn(log):

@@ -14,7 +14,7 @@ from gamps import evaluation
 from gamps.deployment import write
 from gamps.deployment.load import load_policy
 from gamps.errors import SettingError
-from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs
+from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, log_probs
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
@@ -102,7 +102,7 @@ def test_the_most_likely_choice_is_exported(tmp_path):
     assert set(draws) == {0, 1, 2}
     forced = Boltzmann(made.weights, OneHot(1), forced=jnp.asarray([2]))
     assert int(forced.mode(jnp.asarray(0))) == 2
-    linear = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+    linear = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.zeros(1))
     assert float(linear.mode(jnp.asarray([3.0]))[0]) == 4.0
 
 
@@ -300,7 +300,7 @@ def shots(mean, n, seed):
         [Episode(np.zeros((3, 1)), a, -((a[:, 0] - 1) ** 2), d)
          for a, d in zip(acted, density, strict=True)]
     )  # fmt: skip
-    made = LinearGaussian(jnp.asarray([[0.0], [mean]]), log_std=jnp.log(jnp.full(1, 0.8)))
+    made = LinearGaussianPolicy(jnp.asarray([[0.0], [mean]]), log_std=jnp.log(jnp.full(1, 0.8)))
     truth = 2 * (2.0 - 0.64 - (mean - 1) ** 2)  # improvement: E(a - 1)² is 2 under N(0, 1)
     return made, log, truth
 
@@ -348,7 +348,7 @@ def test_too_few_episodes_and_the_logging_policy_itself():
     assert "24 episodes" in few.why
     assert few.needed == 25
     _, log, _ = shots(0.0, 60, 0)
-    same = LinearGaussian(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
+    same = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
     log = eqx.tree_at(lambda x: x.behaviour_log_prob, log, log_probs(same, log))
     found = evaluation.cases(jax.random.key(0), same, log, log, TASK)["doubly robust"].found
     verdict = evaluation.judge(same, log, found, confidence=0.51)

@@ -81,10 +81,10 @@ def test_constructors_are_written_down():
     shown = {p.name: str(p.default) for p in package["values.imagined.Imagined"].parameters}
     assert shown["rollouts"] == "10"
     assert shown["penalty"] == "None"
-    shown = {p.name: p.default for p in package["fitting.drawn.Drawn"].parameters}
+    shown = {p.name: p.default for p in package["search.fitting.drawn.SubsampledFit"].parameters}
     assert shown == {"self": None, "fit": None, "steps": None}
     # Fields of a base are its too; what can only be named comes last.
-    names = [p.name for p in package["policies.gaussian.LinearGaussian"].parameters]
+    names = [p.name for p in package["policies.gaussian.LinearGaussianPolicy"].parameters]
     assert names == ["self", "weights", "features", "log_std", "learn_std"]
     # A constructor of its own stays.
     assert [p.name for p in package["networks.MLP"].parameters] == ["self", "key", "sizes"]

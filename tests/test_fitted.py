@@ -9,8 +9,8 @@ from benchmarks.studies.judging import gridworld, minigolf
 from gamps import evaluation
 from gamps.errors import SettingError
 from gamps.evaluation.aggregate import iqm, stratified
-from gamps.models import LinearGaussian as LinearModel
-from gamps.policies import Boltzmann, LinearGaussian, OneHot
+from gamps.models import LinearGaussianModel
+from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot
 from gamps.search import importance
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
@@ -62,8 +62,8 @@ def test_episodes_of_other_lengths():
     further = evaluation.fitted_q(KEY, ALWAYS, short, 0.5, steps=3)
     assert further.at(KEY, short)[1] == pytest.approx(fitted.at(KEY, short)[1])
     assert evaluation.cases(KEY, ALWAYS, short, long, Task(lambda s, a, n: 0.0, 0.5))
-    odd = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
-    with pytest.raises(SettingError, match="LinearGaussian on int"):
+    odd = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+    with pytest.raises(SettingError, match="LinearGaussianPolicy on int"):
         evaluation.fitted_q(KEY, odd, short, 0.5)
 
 
@@ -210,7 +210,7 @@ def test_doubly_robust_estimates_by_the_model_and_without_one():
     policy = problem.target(0.15)
     logs = [problem.log(problem.behaviour, jax.random.key(i), 40) for i in (0, 1)]
     zeros = jnp.zeros((2, 1))
-    model = LinearModel(zeros, zeros, problem.env.model_features, rectified=True)
+    model = LinearGaussianModel(zeros, zeros, problem.env.model_features, rectified=True)
     names = {m is None: set(evaluation.cases(KEY, policy, *logs, problem.env.task(), m))
              for m in (None, model)}  # fmt: skip
     extra = {"direct", "doubly robust, model's Q", "weighted doubly robust, model's Q"}

@@ -11,7 +11,7 @@ from gamps._utils.linear import regress
 from gamps._utils.networks import MLP
 from gamps.envs import Minigolf, collect
 from gamps.errors import SettingError
-from gamps.models import Ensemble, LinearGaussian, MLPGaussian, Tabular
+from gamps.models import Ensemble, LinearGaussianModel, MLPGaussianModel, Tabular
 from gamps.models.mlp_gaussian import Scale
 from gamps.search import recipes
 from gamps.search.fitting import (
@@ -143,7 +143,7 @@ def test_statistics_of_shards_add_up():
 
 def test_closed_form_finds_a_linear_gaussian_model():
     """2,000 transitions of the model itself: mean and deviation within five standard errors."""
-    true = LinearGaussian(jnp.array([[-0.3], [0.8]]), jnp.array([[0.2], [0.5]]))
+    true = LinearGaussianModel(jnp.array([[-0.3], [0.8]]), jnp.array([[0.2], [0.5]]))
     keys = jax.random.split(KEY, 3)
     shape = (100, 20, 1)
     states = jax.random.uniform(keys[0], shape, minval=0.5, maxval=2.0)
@@ -156,7 +156,7 @@ def test_closed_form_finds_a_linear_gaussian_model():
         jnp.zeros((2000, 1)), jnp.zeros((2000, 1)), jnp.ones((2000, 1), bool),
         jnp.zeros(2000, bool),
     )  # fmt: skip
-    start = LinearGaussian(jnp.zeros((2, 1)), jnp.zeros((2, 1)))
+    start = LinearGaussianModel(jnp.zeros((2, 1)), jnp.zeros((2, 1)))
     fitted, loss = ClosedForm()(KEY, start, log, jnp.ones((2000, 1)))
     np.testing.assert_allclose(fitted.mean_weights, true.mean_weights, atol=0.12)
     np.testing.assert_allclose(fitted.std_weights, true.std_weights, atol=0.12)
@@ -189,7 +189,7 @@ def test_network_learns_by_descent():
     """The 2×32 network comes near the likelihood of the true game, which is not normal."""
     env, log = golf_log(200)
     weights = log.mask.astype(float)
-    start = MLPGaussian.create(KEY, log, features=env.model_features, rectified=True)
+    start = MLPGaussianModel.create(KEY, log, features=env.model_features, rectified=True)
     fit = GradientDescent(steps=400, learning_rate=0.01, patience=400)
     fitted, loss = eqx.filter_jit(fit)(KEY, start, log, weights)
     assert jax.tree.all(
@@ -229,7 +229,7 @@ def test_members_spread_as_whole_trajectories_do():
          for m in moves]
     )  # fmt: skip
     zeros = jnp.zeros((400, 1, 1))
-    members = LinearGaussian(zeros, zeros, lambda *_: jnp.ones(1), jnp.full(400, 1e-3))
+    members = LinearGaussianModel(zeros, zeros, lambda *_: jnp.ones(1), jnp.full(400, 1e-3))
     fitted, _ = EachMember(ClosedForm())(KEY, Ensemble(members, 400), log, log.mask.astype(float))
     means = np.asarray(fitted.members.mean_weights)[:, 0, 0]
     expected = np.sum((moves - moves.mean()) ** 2) / (20 * 21)
@@ -239,11 +239,11 @@ def test_members_spread_as_whole_trajectories_do():
 
 def test_a_model_without_a_closed_form_is_named():
     _, log = golf_log(10)
-    model = MLPGaussian.create(KEY, log)
-    with pytest.raises(SettingError, match=r"fit: ClosedForm.*MLPGaussian.*GradientDescent"):
+    model = MLPGaussianModel.create(KEY, log)
+    with pytest.raises(SettingError, match=r"fit: ClosedForm.*MLPGaussianModel.*GradientDescent"):
         ClosedForm()(KEY, model, log, log.mask.astype(float))
     built = recipes.gamps(log, Minigolf().task(), fit=Keep())
-    with pytest.raises(SettingError, match=r"values: Exact.*MLPGaussian.*Imagined"):
+    with pytest.raises(SettingError, match=r"values: Exact.*MLPGaussianModel.*Imagined"):
         built.step(KEY, built.init(Minigolf().policy(), model))
 
 
@@ -302,7 +302,7 @@ MINIBATCHES = Minibatches(epochs=100, size=100, learning_rate=0.01, patience=20)
 def test_minibatches_find_the_weighted_maximum():
     log = linear_log(spoiled=True)
     weights = jnp.where(jnp.arange(60)[:, None] < 30, 1.0, 0.0) * jnp.ones(log.mask.shape)
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(16,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(16,))
     fitted, loss = eqx.filter_jit(MINIBATCHES)(KEY, start, log, weights)
     mean, std = jax.vmap(fitted.moments)(jnp.array([[0.5], [-1.0]]), jnp.array([[1.0], [0.3]]))
     np.testing.assert_allclose(mean[:, 0], [0.5 - 0.15, 0.15 + 0.3], atol=0.08)
@@ -314,7 +314,7 @@ def test_minibatches_find_the_weighted_maximum():
 def test_minibatches_do_not_depend_on_the_scale_of_weights():
     log = linear_log()
     weights = jax.random.uniform(KEY, log.mask.shape)
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
     fit = eqx.filter_jit(Minibatches(epochs=2, size=100, learning_rate=0.01))
     once, loss = fit(KEY, start, log, weights)
     for scale in (1e-200, 1e200):
@@ -328,7 +328,7 @@ def test_minibatches_do_not_depend_on_the_scale_of_weights():
 def test_minibatches_stop_where_nothing_improves():
     log = linear_log()
     weights = log.mask.astype(float)
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
     still = Minibatches(epochs=10**6, size=100, learning_rate=0.0, patience=3)
     kept, _ = eqx.filter_jit(still)(KEY, start, log, weights)  # or it would never come back
     np.testing.assert_array_equal(kept.network.layers[0].weight, start.network.layers[0].weight)
@@ -337,7 +337,7 @@ def test_minibatches_stop_where_nothing_improves():
 @pytest.mark.parametrize("rate", [3.0, 1e6])
 def test_minibatches_that_run_away_are_undone(rate):
     log = linear_log()
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
     fit = eqx.filter_jit(Minibatches(epochs=30, size=100, learning_rate=rate))
     fitted, _ = fit(KEY, start, log, log.mask.astype(float))
     assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(eqx.filter(fitted, eqx.is_array)))
@@ -345,7 +345,7 @@ def test_minibatches_that_run_away_are_undone(rate):
 
 def test_minibatches_of_a_pass_are_limited():
     log = linear_log()
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
 
     def fitted(**given):
         fit = Minibatches(epochs=1, size=100, learning_rate=0.01, **given)
@@ -363,7 +363,7 @@ def test_minibatches_of_a_pass_are_limited():
 def test_minibatches_of_any_length_are_one_program():
     """A trial of a few passes must not cost a compilation of its own."""
     log = linear_log()
-    start = MLPGaussian.create(KEY, log)
+    start = MLPGaussianModel.create(KEY, log)
     traced = []
 
     @eqx.filter_jit
@@ -387,7 +387,7 @@ def test_minibatches_ignore_padding():
     log = linear_log(n=10)
     padded = from_episodes(_episodes_of(log), length=40)
     spoiled = eqx.tree_at(lambda t: t.observations, padded, padded.observations.at[:, 25:].set(1e3))
-    start = MLPGaussian.create(jax.random.key(1), log, hidden=(4,))
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
     fit = eqx.filter_jit(Minibatches(epochs=3, size=50, learning_rate=0.01))
     fitted, loss = fit(KEY, start, padded, padded.mask.astype(float))
     again, _ = fit(KEY, start, spoiled, spoiled.mask.astype(float))

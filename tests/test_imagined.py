@@ -12,10 +12,9 @@ from benchmarks.engine import kernels
 from gamps._utils.noise import normal
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.models import Ensemble, LinearGaussian, Model, Tabular
+from gamps.models import Ensemble, LinearGaussianModel, Model, Tabular
 from gamps.paper.setup import log_of
-from gamps.policies import Boltzmann, OneHot, Policy
-from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, Policy
 from gamps.search import gradients
 from gamps.search.importance import Ratios
 from gamps.search.values import Exact, FittedQ, Imagined, PerTime, Values
@@ -67,8 +66,8 @@ def quadratic(s, a, following):
     return -(s @ COST @ s) - EFFORT * a[0] ** 2 + PULL @ following
 
 
-LQ = LinearGaussian(MOVE, SPREAD, with_bias, least_std=0.0)
-LINEAR = LinearPolicy(jnp.array([[-0.5], [0.3], [0.2]]), log_std=jnp.log(jnp.array([0.4])))
+LQ = LinearGaussianModel(MOVE, SPREAD, with_bias, least_std=0.0)
+LINEAR = LinearGaussianPolicy(jnp.array([[-0.5], [0.3], [0.2]]), log_std=jnp.log(jnp.array([0.4])))
 LQ_TASK = Task(quadratic, GAMMA)
 
 
@@ -376,7 +375,7 @@ def stacked(*models):
 def test_an_ensemble_imagines_what_its_members_do():
     log = lq_log(5)
     moves = (MOVE, 0.5 * MOVE, 0.2 * MOVE)
-    each = [LinearGaussian(move, SPREAD, with_bias, least_std=0.0) for move in moves]
+    each = [LinearGaussianModel(move, SPREAD, with_bias, least_std=0.0) for move in moves]
     members = stacked(*each)
     estimator = Imagined(rollouts=12, horizon=6)
     found = evaluate(estimator, LINEAR, Ensemble(members, 3), LQ_TASK, log)

@@ -18,7 +18,7 @@ from gamps.cluster.attempt import Lost
 from gamps.cluster.member import Failure, failure
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import RunError, SettingError, WorkerError
-from gamps.runs import Climbing, Words, begin, folder, results
+from gamps.runs import Climbing, TrainSpec, begin, folder, results
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "launch_kills.py"
 # A node of its own takes minutes more: GAMPS_FULL=1, or `python benchmarks/launch_kills.py`.
@@ -66,7 +66,7 @@ def test_names_say_what_varies_in_one_order(tmp_path):
     ]
     (task,) = tasks_of(tmp_path, recipe="pgt", seed=3, learning_rate=1)
     assert task.name == "run"
-    assert task.words == Words(LOG, TASK, recipe="pgt", iterations=3, seed=3, learning_rate=1.0)
+    assert task.words == TrainSpec(LOG, TASK, recipe="pgt", iterations=3, seed=3, learning_rate=1.0)
     both = tasks_of(tmp_path, task=[TASK, "gamps.envs.tanks:task "], recipe="pgt", seed=0)
     assert both[0].name == "task=gamps.envs.tanks_task"
 
@@ -156,7 +156,7 @@ def test_a_task_that_fails_stops_no_other(tmp_path, capsys):
 
 
 def test_a_run_is_begun_once(tmp_path):
-    words = Words(LOG, TASK, recipe="pgt", iterations=2)
+    words = TrainSpec(LOG, TASK, recipe="pgt", iterations=2)
     settings, _ = begin.begin(words, tmp_path / "run")
     again, _ = begin.begin(words, tmp_path / "run")
     assert settings == again == folder.header(tmp_path / "run")["settings"]
@@ -239,7 +239,7 @@ def test_the_extra_is_named(tmp_path, monkeypatch, capsys):
 
 def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
     pytest.importorskip("ray")
-    begin.begin(Words(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
+    begin.begin(TrainSpec(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
     for words, match in (
         ([str(tmp_path / "run"), "--task", TASK], "is a run, and has one"),
         ([LOG, "--task", TASK], "out: is needed"),
@@ -282,7 +282,7 @@ def test_kills_change_nothing(part):
 def test_an_error_of_the_training_itself_ends_the_job(tmp_path):
     """Settings that were changed after the first checkpoint."""
     pytest.importorskip("ray")
-    words = Words(LOG, TASK, recipe="pgt", iterations=2)
+    words = TrainSpec(LOG, TASK, recipe="pgt", iterations=2)
     gamps = ["-c", "from gamps.cli import main; main()"]
     run = tmp_path / "run"
     _, training = begin.begin(words, run)

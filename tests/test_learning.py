@@ -22,11 +22,11 @@ from gamps.learner import (
     learner,
     model_classes,
 )
-from gamps.models import Ensemble, LinearGaussian, Quadratic, Support, concatenated
+from gamps.models import Ensemble, LinearGaussianModel, LogRange, Quadratic, concatenated
 from gamps.paper import setup
 from gamps.paper.golf_setup import logs_of
 from gamps.paper.treatments import seed_keys
-from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.policies import LinearGaussianPolicy
 from gamps.search.fitting import ClosedForm, EachMember, Keep
 from gamps.tasks import Task
 
@@ -41,14 +41,16 @@ def golf_log(n=60, key=KEY):
 
 def behaviour():
     made = GOLF.policy()
-    return LinearPolicy(made.weights, made.features, log_std=made.log_std, learn_std=False)
+    return LinearGaussianPolicy(made.weights, made.features, log_std=made.log_std, learn_std=False)
 
 
 def closed(features, size):
     zeros = jnp.zeros((size, 1))
     least = jnp.full(1, 1e-3)
     return ModelClass(
-        lambda *_: LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=True),
+        lambda *_: LinearGaussianModel(
+            zeros, zeros, features, least, reweighted=True, rectified=True
+        ),
         ClosedForm(),
     )
 
@@ -149,7 +151,7 @@ def test_worth_of_the_true_model_is_the_true_return():
     log = golf_log(4_000)
     members = jax.tree.map(lambda x: jnp.stack([x] * 2) if eqx.is_array(x) else x, GOLF)
     estimate, lower = worth(
-        KEY, behaviour(), Ensemble(members, 2, Support.of(log)), GOLF.task(), log
+        KEY, behaviour(), Ensemble(members, 2, LogRange.of(log)), GOLF.task(), log
     )
     assert lower <= estimate
     # An episode's return has a deviation of about 14: five standard errors of both means.

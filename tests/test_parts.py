@@ -9,7 +9,7 @@ import pytest
 import truth
 from gamps.errors import SettingError
 from gamps.models import products
-from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs, score_norms
+from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, log_probs, score_norms
 from gamps.search.importance import Ratios, log_rho
 from gamps.search.values import (
     MinimumVariance,
@@ -187,7 +187,7 @@ def test_logged_returns_of_a_horizon_by_hand(horizon):
         assert value == pytest.approx(sum(rho[i, u] * rewards[i, u] for u in range(t, last)))
 
 
-LINEAR = LinearGaussian(jnp.zeros((3, 1)), log_std=jnp.zeros(1))
+LINEAR = LinearGaussianPolicy(jnp.zeros((3, 1)), log_std=jnp.zeros(1))
 
 
 def continuous_log():

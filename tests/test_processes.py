@@ -64,12 +64,12 @@ def test_one_worker_is_this_process():
 
 def refuse(x):
     if x == 1:
-        raise SettingError("field", "finding", "mend", index=(3, 4))
+        raise SettingError("field", "problem", "fix", index=(3, 4))
     return x
 
 
 def test_an_error_of_a_worker_arrives_as_itself():
-    with pytest.raises(SettingError, match=r"field\[3, 4\]: finding. mend") as caught:
+    with pytest.raises(SettingError, match=r"field\[3, 4\]: problem. fix") as caught:
         list(share_out(refuse, range(6), workers=2))
     assert caught.value.index == (3, 4)
 

@@ -22,13 +22,13 @@ from gamps import datasets
 from gamps.datasets import open_shards, stream, stream_table, write_shards
 from gamps.datasets.checks import check_not_clipped, extremes_of, joined
 from gamps.errors import DatasetError, OutputError, SettingError
-from gamps.policies import Boltzmann, LinearGaussian, OneHot, log_probs
+from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, log_probs
 from gamps.runs.build import split
 from gamps.trajectories import Episode, from_episodes
 from test_datasets import DAMAGE, swimmer_log, written  # noqa: F401 - fixtures
 from test_tables import DAMAGES, HEAD, NEXT, parquet, rows, write
 
-POLICY = LinearGaussian(0.3 * jnp.ones((4, 2)), log_std=jnp.zeros(2))
+POLICY = LinearGaussianPolicy(0.3 * jnp.ones((4, 2)), log_std=jnp.zeros(2))
 FIELDS = ("observations", "actions", "rewards", "behaviour_log_prob")
 NAME = "own/long-v0"
 
@@ -201,15 +201,15 @@ def test_wrong_densities_are_named_by_episode_and_step(tmp_path):
     steps = [len(e.rewards) for e in made]
     place = next(i for i in range(20, 60) if steps[i] > 5)
     made[place].behaviour_log_prob[4] += 0.5
-    finding = rf"behaviour_log_prob\[{place}, 4\]: .* but the behaviour policy gives"
-    with pytest.raises(DatasetError, match=finding):
+    problem = rf"behaviour_log_prob\[{place}, 4\]: .* but the behaviour policy gives"
+    with pytest.raises(DatasetError, match=problem):
         write_shards(made, tmp_path / "s", behaviour=POLICY, steps=200)
     assert list(tmp_path.iterdir()) == []
     write_shards(made, tmp_path / "s", steps=200)  # nothing to compare them with
 
 
 @pytest.mark.parametrize(
-    ("field", "change", "finding"),
+    ("field", "change", "problem"),
     [
         ("rewards", lambda x: np.where(np.arange(len(x)) == 2, np.nan, x), r"\[31, 2\]: nan"),
         ("rewards", lambda x: np.full(len(x), 1e300), r"\[31, 0\]: inf"),
@@ -223,11 +223,11 @@ def test_wrong_densities_are_named_by_episode_and_step(tmp_path):
         ("behaviour_log_prob", lambda x: np.full(len(x), -np.inf), r"\[31, 0\]: -inf"),
     ],
 )
-def test_bad_episodes_are_named(tmp_path, field, change, finding):
+def test_bad_episodes_are_named(tmp_path, field, change, problem):
     made = episodes()
     made[31] = episode(np.random.default_rng(5), 12)
     made[31] = made[31]._replace(**{field: change(getattr(made[31], field))})
-    with pytest.raises(DatasetError, match=finding) as caught:
+    with pytest.raises(DatasetError, match=problem) as caught:
         write_shards(made, tmp_path / "s", behaviour=POLICY, steps=200)
     assert caught.value.field == field
     assert list(tmp_path.iterdir()) == []
@@ -525,11 +525,11 @@ BOUNDED = """
 import resource, sys
 import jax, jax.numpy as jnp, numpy as np
 from gamps.datasets import save_chunks, shards_of, write_shards
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.trajectories import Episode, Trajectories
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-policy = LinearGaussian(jnp.zeros((65, 2)), log_std=jnp.zeros(2))
+policy = LinearGaussianPolicy(jnp.zeros((65, 2)), log_std=jnp.zeros(2))
 rng = np.random.default_rng(0)
 seen = rng.normal(size=(2001, 64)).astype("f4")
 def made(n):

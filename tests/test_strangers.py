@@ -13,7 +13,7 @@ import pytest
 from gamps import cluster, datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.runs import Words, folder
+from gamps.runs import TrainSpec, folder
 from gamps.runs.spec import hash_of
 
 ROOT = Path(__file__).parent.parent
@@ -34,7 +34,7 @@ def run_of(tmp_path, monkeypatch):
 
     def make(name, **words):
         settings = {"task": "gamps.envs.tanks:task", "recipe": "pgt", "iterations": 1} | words
-        settings = asdict(Words(LOG, **settings)) | {"log_sha256": hash_of(LOG)}
+        settings = asdict(TrainSpec(LOG, **settings)) | {"log_sha256": hash_of(LOG)}
         return str(folder.create(Path(name), settings))
 
     return make

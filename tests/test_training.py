@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gamps.runs.prepared import streamed
 
 from gamps import datasets, runs
 from gamps.cli import main
@@ -21,10 +22,9 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
 from gamps.learner import Learner, Settings
-from gamps.runs import Climbing, Words, build, checkpoints, folder
+from gamps.runs import Climbing, TrainSpec, build, checkpoints, folder
 from gamps.runs.build import classes, split
 from gamps.runs.evaluate_run import judged
-from gamps.runs.prepared import streamed
 from gamps.runs.spec import hash_of
 from gamps.search import recipes
 from gamps.trajectories import Episode
@@ -280,7 +280,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
     assert same(whole, runs.resume(climbing(), tmp_path / "run"))
 
 
-WORDS = Words("log", "gamps.envs.tanks:task")
+WORDS = TrainSpec("log", "gamps.envs.tanks:task")
 
 
 @pytest.mark.parametrize(

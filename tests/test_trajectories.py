@@ -69,7 +69,7 @@ def test_errors_name_field_and_place(episodes, field, index):
         from_episodes(episodes)
     assert caught.value.field == field
     assert caught.value.index == index
-    assert caught.value.mend
+    assert caught.value.fix
     assert field in str(caught.value)
 
 

@@ -22,7 +22,7 @@ from gamps import search
 from gamps._utils import console
 from gamps.errors import SettingError
 from gamps.learner import model_classes
-from gamps.policies import LinearGaussian, log_probs
+from gamps.policies import LinearGaussianPolicy, log_probs
 from gamps.search import recipes
 from gamps.search.values import Imagined
 from gamps.tasks import Task
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
     carried: bare.Carried
 
 
-def _log(behaviour: LinearGaussian, n: int, steps: int) -> Trajectories:
+def _log(behaviour: LinearGaussianPolicy, n: int, steps: int) -> Trajectories:
     """A stable system of the swimmer's size, made up, logged under the behaviour policy."""
     key_mixing, key_start, key_noise = jax.random.split(jax.random.key(0), 3)
     mixing = jax.random.normal(key_mixing, (OBSERVATIONS, OBSERVATIONS + ACTIONS))
@@ -70,7 +70,7 @@ def problem(n: int, steps: int, *, rollouts: int, horizon: int) -> Problem:
     key_policy, key_change = jax.random.split(jax.random.key(1))
     weights = 0.1 * jax.random.normal(key_policy, (OBSERVATIONS + 1, ACTIONS))
     log_std = jnp.log(jnp.full(ACTIONS, 0.5))
-    log = _log(LinearGaussian(weights, log_std=log_std), n, steps)
+    log = _log(LinearGaussianPolicy(weights, log_std=log_std), n, steps)
     weights = weights + 0.02 * jax.random.normal(key_change, weights.shape)
     kind = model_classes()["quadratic"]
     paper = recipes.gamps_paper(
@@ -81,7 +81,7 @@ def problem(n: int, steps: int, *, rollouts: int, horizon: int) -> Problem:
         values=Imagined(rollouts=rollouts, horizon=horizon, block=BLOCK),
     )
     model: Any = kind.make(jax.random.key(2), log)
-    state = paper.init(LinearGaussian(weights, log_std=log_std), model)
+    state = paper.init(LinearGaussianPolicy(weights, log_std=log_std), model)
     policy = bare.Policy(weights, log_std)
     still = jax.tree.map(jnp.zeros_like, policy)
     return Problem(
@@ -154,8 +154,8 @@ def iteration(
     if rollouts % 2 or BLOCK % rollouts:
         raise SettingError("rollouts", f"{rollouts}", f"Choose an even divisor of {BLOCK}, say 20")
     if trajectories * steps % (starts := BLOCK // rollouts):
-        mend = f"trajectories × steps must be a multiple of {starts}"
-        raise SettingError("steps", f"{trajectories} × {steps}", mend)
+        fix = f"trajectories × steps must be a multiple of {starts}"
+        raise SettingError("steps", f"{trajectories} × {steps}", fix)
     size = dict(rollouts=rollouts, horizon=horizon)
     given = problem(trajectories, steps, **size)
     key = jax.random.key(3)

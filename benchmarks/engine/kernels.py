@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gamps.models import MLPGaussian, Model
-from gamps.policies import LinearGaussian
+from gamps.models import MLPGaussianModel, Model
+from gamps.policies import LinearGaussianPolicy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
@@ -34,7 +34,7 @@ def reward(state: Array, action: Array, following: Array) -> Array:
 class Parts(NamedTuple):
     """The problem in the library's words."""
 
-    policy: LinearGaussian
+    policy: LinearGaussianPolicy
     model: Model
     task: Task
     trajectories: Trajectories
@@ -52,8 +52,8 @@ def parts(n: int, steps: int) -> Parts:
         terminated=jnp.zeros(n, dtype=bool),
     )
     weights = 0.1 * jax.random.normal(key_policy, (OBSERVATIONS + 1, ACTIONS))
-    policy = LinearGaussian(weights, log_std=jnp.log(jnp.full(ACTIONS, 0.5)))
-    return Parts(policy, MLPGaussian.create(key_model, log), Task(reward, DISCOUNT), log)
+    policy = LinearGaussianPolicy(weights, log_std=jnp.log(jnp.full(ACTIONS, 0.5)))
+    return Parts(policy, MLPGaussianModel.create(key_model, log), Task(reward, DISCOUNT), log)
 
 
 class Plain(NamedTuple):

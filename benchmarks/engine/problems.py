@@ -1,4 +1,4 @@
-"""Searches of any size to measure, from words that a process can be told."""
+"""Searches of any size to measure, from spec that a process can be told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import safetensors.numpy
 
 from gamps.envs import Minigolf, swimmer
-from gamps.models import LinearGaussian, MLPGaussian
+from gamps.models import LinearGaussianModel, MLPGaussianModel
 from gamps.search import Search, State, recipes
 from gamps.search.fitting import GradientDescent
 from gamps.search.values import Imagined
@@ -20,7 +20,7 @@ from gamps.trajectories import Trajectories
 
 
 @dataclass(frozen=True)
-class Words:
+class ProblemSpec:
     """What a process is told.
 
     Attributes:
@@ -56,26 +56,26 @@ class Words:
     program: bool = False
 
 
-def built(words: Words, log: Trajectories | None = None) -> tuple[Search, State]:
-    """The search, on the log that the words mean, or on the one that is given."""
+def built(spec: ProblemSpec, log: Trajectories | None = None) -> tuple[Search, State]:
+    """The search, on the log that the spec mean, or on the one that is given."""
     key_log, key_model = jax.random.split(jax.random.key(0))
-    if log is None and words.log:
-        log = read(Path(words.log))
+    if log is None and spec.log:
+        log = read(Path(spec.log))
     if log is None:
-        log = swimming(key_log, words.trajectories, words.steps)
-    values = Imagined(words.rollouts, words.horizon)
-    if words.problem == "minigolf":
+        log = swimming(key_log, spec.trajectories, spec.steps)
+    values = Imagined(spec.rollouts, spec.horizon)
+    if spec.problem == "minigolf":
         game = Minigolf()
         found = recipes.gamps(log, game.task(), values=values, learning_rate=0.08)
         return found, found.init(game.policy(), game.linear_model())
     policy = swimmer.policy(0.5)
     parts: dict[str, Any] = {"values": values, "learning_rate": 0.008}
-    if words.problem == "network":
+    if spec.problem == "network":
         parts["fit"] = GradientDescent(steps=20)
-        model: Any = MLPGaussian.create(key_model, log)
+        model: Any = MLPGaussianModel.create(key_model, log)
     else:
         zeros = jnp.zeros((log.states.shape[-1] + log.actions.shape[-1], log.states.shape[-1]))
-        model = LinearGaussian(zeros, zeros)
+        model = LinearGaussianModel(zeros, zeros)
     found = recipes.gamps(log, swimmer.task(), **parts)
     return found, found.init(policy, model)
 

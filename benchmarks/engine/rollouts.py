@@ -94,8 +94,8 @@ def rollouts(
     if rollouts % 2 or BLOCK % rollouts:
         raise SettingError("rollouts", f"{rollouts}", f"Choose an even divisor of {BLOCK}, say 20")
     if trajectories * steps % (starts := BLOCK // rollouts):
-        mend = f"trajectories × steps must be a multiple of {starts}"
-        raise SettingError("steps", f"{trajectories} × {steps}", mend)
+        fix = f"trajectories × steps must be a multiple of {starts}"
+        raise SettingError("steps", f"{trajectories} × {steps}", fix)
     size = dict(rollouts=rollouts, horizon=horizon)
     given = kernels.parts(trajectories, steps)
     plain = kernels.plain(given)

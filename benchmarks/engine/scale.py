@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.engine.problems import Words, swimming
+from benchmarks.engine.problems import ProblemSpec, swimming
 from benchmarks.engine.together import together
 from gamps import datasets
 from gamps._utils import console, figures
@@ -61,10 +61,10 @@ def scale(
     total += len(several) * (1 if quick else ROUNDS) + len(WIRE) * (len(several) > 1)
     with console.bar("scale", total) as advance:
 
-        def measured(cores: list[int], **words: Any) -> dict[str, Any]:
-            said = dict(iterations=iterations, steps=STEPS) | words
-            found = together(Words(**said), cores)
-            advance(" ".join(f"{k} {v}" for k, v in words.items() if k != "shards"))
+        def measured(cores: list[int], **spec: Any) -> dict[str, Any]:
+            said = dict(iterations=iterations, steps=STEPS) | spec
+            found = together(ProblemSpec(**said), cores)
+            advance(" ".join(f"{k} {v}" for k, v in spec.items() if k != "shards"))
             return {
                 "seconds": min(found["seconds"][1:]),
                 "peak": found["peak"],

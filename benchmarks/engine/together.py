@@ -1,7 +1,7 @@
 """One search in one process or in several: `python -m benchmarks.engine.together` prints JSON.
 
 `benchmarks.engine scale` and the tests of distribution start it, each process pinned to a
-core, with words as JSON: the problem, its size, and who else takes part.
+core, with spec as JSON: the problem, its size, and who else takes part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 from benchmarks.engine.collectives import collectives, sent
-from benchmarks.engine.problems import Words, built
+from benchmarks.engine.problems import ProblemSpec, built
 from gamps import search
 from gamps._utils.compile_cache import keep_compiled
 from gamps.cluster import joining
@@ -33,26 +33,26 @@ from gamps.errors import WorkerError
 from gamps.search import placement, streaming
 
 
-def work(words: Words) -> dict[str, Any]:
+def work(spec: ProblemSpec) -> dict[str, Any]:
     """Take part, and say what came of it."""
-    if words.core >= 0:
-        os.sched_setaffinity(0, {words.core})
-    devices = str(words.devices)
-    over = joining.chosen(devices, words.coordinator, words.processes, words.process)
+    if spec.core >= 0:
+        os.sched_setaffinity(0, {spec.core})
+    devices = str(spec.devices)
+    over = joining.chosen(devices, spec.coordinator, spec.processes, spec.process)
     keep_compiled()
-    if words.shards:
-        shards = open_shards(words.shards)
-        found, state = built(words, shards.shard(0))
+    if spec.shards:
+        shards = open_shards(spec.shards)
+        found, state = built(spec, shards.shard(0))
         run: Any = partial(_streamed, shards, over)
     else:
-        found, state = built(words)
+        found, state = built(spec)
         if over is not None:
             log = placement.laid_out(found.trajectories, over)
             found = dataclasses.replace(found, trajectories=log)
         run = search.run
     seconds, wire = [], []
     gradient: list[float] = []
-    for _ in range(words.iterations):
+    for _ in range(spec.iterations):
         placement.wait("iteration")
         began, before = time.perf_counter(), sent()
         state, _, _ = run(found, jax.random.key(1), state, iterations=1)
@@ -61,7 +61,7 @@ def work(words: Words) -> dict[str, Any]:
         # The first moment of Adam after one step is a tenth of the gradient.
         gradient = gradient or _flat(state.optimiser.mu)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    text = search.algorithm.program(found, jax.random.key(1), state) if words.program else ""
+    text = search.algorithm.program(found, jax.random.key(1), state) if spec.program else ""
     return {
         "seconds": seconds,
         "wire": wire,
@@ -81,18 +81,18 @@ def _flat(tree: Any) -> list[float]:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(float).tolist()
 
 
-def together(words: Words, cores: Sequence[int]) -> dict[str, Any]:
+def together(spec: ProblemSpec, cores: Sequence[int]) -> dict[str, Any]:
     """Run it in one process a core, and give what the first of them says.
 
     Raises:
-      WorkerError: with the last words of one that failed.
+      WorkerError: with the last spec of one that failed.
     """
     several = len(cores) > 1
     coordinator = f"127.0.0.1:{free_port()}" if several else ""
     processes = []
     for i, core in enumerate(cores):
         own = dataclasses.replace(
-            words, coordinator=coordinator, processes=len(cores), process=i, core=core
+            spec, coordinator=coordinator, processes=len(cores), process=i, core=core
         )
         line = [sys.executable, "-m", "benchmarks.engine.together", json.dumps(asdict(own))]
         processes.append(
@@ -120,4 +120,4 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(Words(**json.loads(sys.argv[1])))))
+    print(json.dumps(work(ProblemSpec(**json.loads(sys.argv[1])))))

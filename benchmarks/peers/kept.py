@@ -47,8 +47,8 @@ def together(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     if set(earlier["seeds"]) <= set(now["seeds"]):
         return now
     if common := set(earlier["seeds"]) & set(now["seeds"]):
-        finding = f"logs {sorted(common)} are in both tables, and others in the earlier one only"
-        raise SettingError("earlier", finding, "Run the rest of them, or leave these out of --out")
+        problem = f"logs {sorted(common)} are in both tables, and others in the earlier one only"
+        raise SettingError("earlier", problem, "Run the rest of them, or leave these out of --out")
     order = np.argsort(earlier["seeds"] + now["seeds"])
     made: dict[str, Any] = {key: pooled(earlier[key], now[key]) for key in LISTS.values()}
     for name in ("seeds", *LISTS, "each_last", "each_seconds"):

@@ -19,7 +19,7 @@ from gamps import datasets
 from gamps.envs import pendulum, swimmer
 from gamps.envs.simulated import Simulated
 from gamps.learner import ModelClass, Settings, learn, model_classes
-from gamps.policies import Bent, Policy
+from gamps.policies import Policy, SoftClipped
 from gamps.search.fitting import Keep
 from gamps.tasks import Task
 
@@ -41,10 +41,10 @@ def problem(family: str) -> tuple[Task, dict[str, ModelClass]]:
     return TASKS[family](), dict(model_classes(FEATURES[family], rectified=family == "minigolf"))
 
 
-def start(name: str) -> Bent:
+def start(name: str) -> SoftClipped:
     """The behaviour policy, bent to the actuators, its deviation in the hands of the search."""
     behaviour = replace(DOMAINS[name].behaviour(), learn_std=False)
-    return Bent.of(behaviour, *DOMAINS[name].bounds)
+    return SoftClipped.of(behaviour, *DOMAINS[name].bounds)
 
 
 def silent(policy: Any) -> Policy:

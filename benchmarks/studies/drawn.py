@@ -24,8 +24,8 @@ from gamps.envs.minigolf import HORIZON
 from gamps.paper.golf_setup import ADAM, keys_for, logs_of, outcomes, parameters
 from gamps.paper.treatments import seed_keys
 from gamps.search import Search, State, algorithm, recipes
-from gamps.search.fitting import ClosedForm, Drawn, Keep
-from gamps.search.gradients import Drawn as Pairs
+from gamps.search.fitting import ClosedForm, Keep, SubsampledFit
+from gamps.search.gradients import SubsampledPairs
 from gamps.search.importance import Clip
 from gamps.search.sampling import Some
 from gamps.search.values import Imagined
@@ -95,7 +95,11 @@ def built(game: Minigolf, log: Trajectories, share: float) -> Search:
         n = log.n_trajectories
         steps = max(round(share * n * REAL), 1)
         some = Some(max(round(AMONG * share * n), 1))
-        parts = {"pairs": Pairs(steps), "fit": Drawn(ClosedForm(), FIT * steps), "sample": some}
+        parts = {
+            "pairs": SubsampledPairs(steps),
+            "fit": SubsampledFit(ClosedForm(), FIT * steps),
+            "sample": some,
+        }
     values = Imagined(rollouts=10, horizon=20)
     return recipes.gamps(
         log, game.task(), values=values, learning_rate=0.08, optimiser=ADAM, ratio=Clip(10.0),
@@ -135,7 +139,7 @@ def cosines(game: Minigolf, transitions: int, advance: Any) -> dict[str, Any]:
         found["cosines"][name] = [_cosine(g, full[0]) for g in each]
         # The variance budget: noise of one drawn pair, in units of the gradient's length.
         spread = np.stack(each) - full[0]
-        steps = cast(Pairs, some.pairs).steps
+        steps = cast(SubsampledPairs, some.pairs).steps
         noise = math.sqrt(float((spread**2).sum(axis=1).mean())) / float(np.linalg.norm(full[0]))
         found["noise"][name] = {"relative": noise, "of_one": noise * math.sqrt(steps),
                                 "steps": steps}  # fmt: skip

@@ -17,7 +17,7 @@ from gamps.envs.two_areas import two_areas
 from gamps.evaluation import Evidence
 from gamps.exact import tabular
 from gamps.paper.setup import policy_table
-from gamps.policies import Boltzmann, LinearGaussian, Policy
+from gamps.policies import Boltzmann, LinearGaussianPolicy, Policy
 from gamps.trajectories import Trajectories
 
 FRESH = 40_000  # episodes that stand for the truth of minigolf, eight times over
@@ -94,7 +94,7 @@ def minigolf() -> Problem:
     env = Minigolf()
     behaviour, discount = env.policy(), float(env.discount)
 
-    def target(distance: float) -> LinearGaussian:
+    def target(distance: float) -> LinearGaussianPolicy:
         std = jnp.log(jnp.full(1, 1 - 0.3 * abs(distance)))
         moved = (behaviour.weights * (1 - 0.45 * distance), std)
         return eqx.tree_at(lambda p: (p.weights, p.log_std), behaviour, moved)

@@ -1,4 +1,4 @@
-"""Failures a user can mend. Each names the field, the place, the finding and the mend."""
+"""Failures a user can fix. Each names the field, the place, the problem and the fix."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class FieldError(GampsError, ValueError):
     Attributes:
       field: the name of the offending field or argument.
       index: where in it, or None if the whole field is meant.
-      finding: what was found there.
-      mend: what to do or write instead.
+      problem: what was found there.
+      fix: what to do or write instead.
     """
 
     def __init__(
-        self, field: str, finding: str, mend: str, *, index: tuple[int, ...] | int | None = None
+        self, field: str, problem: str, fix: str, *, index: tuple[int, ...] | int | None = None
     ) -> None:
-        self.field, self.finding, self.mend = field, finding, mend
+        self.field, self.problem, self.fix = field, problem, fix
         self.index = (index,) if isinstance(index, int) else index
         place = field if self.index is None else f"{field}[{', '.join(map(str, self.index))}]"
-        super().__init__(f"{place}: {finding}. {mend}")
+        super().__init__(f"{place}: {problem}. {fix}")
 
     def __reduce__(self) -> Any:
         # A worker's error reaches its parent as the parts it was made of, not as the text.
-        return _again, (type(self), self.field, self.finding, self.mend, self.index)
+        return _again, (type(self), self.field, self.problem, self.fix, self.index)
 
 
 def _again(
-    kind: type[FieldError], field: str, finding: str, mend: str, index: tuple[int, ...] | None
+    kind: type[FieldError], field: str, problem: str, fix: str, index: tuple[int, ...] | None
 ) -> FieldError:
-    return kind(field, finding, mend, index=index)
+    return kind(field, problem, fix, index=index)
 
 
 class TrajectoryError(FieldError):

@@ -119,8 +119,8 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
         raise TrajectoryError("episodes", "the list is empty", "Pass at least one Episode")
     for i, episode in enumerate(episodes):
         if episode.behaviour_log_prob is None:
-            mend = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
-            raise TrajectoryError("behaviour_log_prob", "missing", mend, index=i)
+            fix = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
+            raise TrajectoryError("behaviour_log_prob", "missing", fix, index=i)
     rows = [Episode._make(map(np.asarray, episode)) for episode in episodes]
     for i, row in enumerate(rows):
         _check_lengths(i, row, rows[0])
@@ -298,5 +298,5 @@ def _check_finite(name: str, values: jax.Array, where: np.ndarray) -> None:
     if bad.any():
         place = tuple(int(i) for i in np.argwhere(bad)[0])
         raise TrajectoryError(
-            name, f"{array[place]} is not finite", "Mend or drop this episode", index=place
+            name, f"{array[place]} is not finite", "Fix or drop this episode", index=place
         )

@@ -18,7 +18,7 @@ from gamps.envs.minigolf import HORIZON
 from gamps.learner import Classes, ModelClass, model_classes
 from gamps.paper.golf_setup import logs_of
 from gamps.paper.table1 import cosine
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.trajectories import Trajectories
 
 DISTANCES = (0.0, 0.5, 1.0)
@@ -35,12 +35,12 @@ def target(env: Minigolf) -> Float[Array, "F A"]:
     return found
 
 
-def policy_at(env: Minigolf, distance: float, goal: Float[Array, "F A"]) -> LinearGaussian:
+def policy_at(env: Minigolf, distance: float, goal: Float[Array, "F A"]) -> LinearGaussianPolicy:
     """Between the behaviour policy and the best, with less noise the nearer to the best."""
     start = env.policy()
     weights = (1 - distance) * start.weights + distance * goal
     log_std = distance * jnp.log(jnp.full(1, STD))
-    return LinearGaussian(weights, start.features, log_std=log_std, learn_std=False)
+    return LinearGaussianPolicy(weights, start.features, log_std=log_std, learn_std=False)
 
 
 def classes(env: Minigolf) -> Classes:
@@ -55,7 +55,7 @@ def cosines(
     env: Minigolf,
     logs: Trajectories,
     keys: Key[Array, "seeds"],
-    policy: LinearGaussian,
+    policy: LinearGaussianPolicy,
     kind: ModelClass,
     weights: str,
 ) -> Float[Array, "seeds"]:

@@ -18,9 +18,9 @@ from gamps import datasets
 from gamps.envs import swimmer
 from gamps.envs.simulated import Simulated
 from gamps.learner import Classes, ModelClass, model_classes
-from gamps.models import Ensemble, LinearGaussian, Support
+from gamps.models import Ensemble, LinearGaussianModel, LogRange
 from gamps.paper.table1 import cosine
-from gamps.policies import LinearGaussian as LinearPolicy
+from gamps.policies import LinearGaussianPolicy
 from gamps.trajectories import Trajectories
 
 DISTANCES = (0.0, 0.5, 1.0)
@@ -79,35 +79,39 @@ def classes() -> Classes:
     rich = model_classes(swimmer.clipped)
     size = swimmer.OBSERVATIONS + swimmer.ACTIONS + 1
 
-    def linear(*_: Any) -> LinearGaussian:
+    def linear(*_: Any) -> LinearGaussianModel:
         zeros = jnp.zeros((size, swimmer.OBSERVATIONS), dtype=float)
         least = jnp.full(swimmer.OBSERVATIONS, 1e-3)
-        return LinearGaussian(zeros, zeros, with_bias, least, reweighted=True)
+        return LinearGaussianModel(zeros, zeros, with_bias, least, reweighted=True)
 
     return {"linear": ModelClass(linear, rich["quadratic"].fit), **rich}
 
 
-def policy_at(distance: float, goal: np.ndarray) -> LinearPolicy:
+def policy_at(distance: float, goal: np.ndarray) -> LinearGaussianPolicy:
     """Between the behaviour policy and the best found, with less noise the nearer to it."""
     start = swimmer.policy()
     log_std = start.log_std + distance * jnp.log(STD / jnp.exp(start.log_std))
-    return LinearPolicy(jnp.asarray(distance * goal, dtype=float), log_std=log_std, learn_std=False)
+    return LinearGaussianPolicy(
+        jnp.asarray(distance * goal, dtype=float), log_std=log_std, learn_std=False
+    )
 
 
 @eqx.filter_jit
-def _true(key: Array, policy: LinearPolicy, log: Trajectories) -> Array:
+def _true(key: Array, policy: LinearGaussianPolicy, log: Trajectories) -> Array:
     simulator = Simulated(swimmer.ID, jnp.zeros(()))
     return gradient(key, policy, simulator, swimmer.task(), log, states=STATES, horizon=AHEAD)
 
 
 @eqx.filter_jit
-def _ours(key: Array, policy: LinearPolicy, log: Trajectories, kind: Any, weights: str) -> Array:
+def _ours(
+    key: Array, policy: LinearGaussianPolicy, log: Trajectories, kind: Any, weights: str
+) -> Array:
     task = swimmer.task()
     key_make, key_fit = jax.random.split(jax.random.fold_in(key, 1))
     alone = fitted(key_make, key_fit, policy, kind, weights, task, log)
     # In the range of the log, as the default has it: a quadratic model leaves every other.
     members = jax.tree.map(lambda x: x[None] if eqx.is_array(x) else x, alone)
-    model = Ensemble(members, 1, Support.of(log))
+    model = Ensemble(members, 1, LogRange.of(log))
     return gradient(key, policy, model, task, log, states=STATES, horizon=AHEAD)
 
 

@@ -101,19 +101,19 @@ def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, byt
       CheckpointError: naming the file and what is wrong with it.
     """
     recover_folder(path)
-    mend = "Use an earlier one, or make it again"
+    fix = "Use an earlier one, or make it again"
     contents = {}
     for name in (MANIFEST, *names):
         try:
             contents[name] = (path / name).read_bytes()
         except OSError as error:
-            raise CheckpointError(f"{path / name}", error.strerror or "gone", mend) from error
+            raise CheckpointError(f"{path / name}", error.strerror or "gone", fix) from error
     found = contents.pop(MANIFEST)
     for name, content in contents.items():
         if _line(name, content) not in found.splitlines():
-            raise CheckpointError(f"{path / name}", "its hash or its size differs", mend)
+            raise CheckpointError(f"{path / name}", "its hash or its size differs", fix)
     if found != _manifest(title, contents):
-        raise CheckpointError(f"{path / MANIFEST}", "is not the manifest of these files", mend)
+        raise CheckpointError(f"{path / MANIFEST}", "is not the manifest of these files", fix)
     extra = sorted({entry.name for entry in path.iterdir()} - {MANIFEST, *names})
     if extra:
         raise CheckpointError(f"{path / extra[0]}", "does not belong here", "Take it away")
@@ -180,8 +180,8 @@ def output_errors(target: Path) -> Iterator[None]:
     except OutputError:
         raise
     except OSError as error:
-        mend = "Mend that, or choose another folder"
-        raise OutputError(f"{target}: {error.strerror or error}. {mend}") from error
+        fix = "Fix that, or choose another folder"
+        raise OutputError(f"{target}: {error.strerror or error}. {fix}") from error
 
 
 class _Writing:

@@ -92,5 +92,5 @@ def _policy(words: str, env: str, std: float) -> Policy:
     try:
         return rebuild(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        mend = "Say random, module:object, or give a file written by describe"
-        raise SettingError("policy", f"{path}: {error}", mend) from error
+        fix = "Say random, module:object, or give a file written by describe"
+        raise SettingError("policy", f"{path}: {error}", fix) from error

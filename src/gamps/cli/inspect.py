@@ -49,13 +49,13 @@ def inspect(
         data.trajectories, known, start, densities=data.densities, discount=data.discount
     )
     if json_:
-        print(json.dumps([finding._asdict() for finding in found], indent=1))
+        print(json.dumps([problem._asdict() for problem in found], indent=1))
     else:
-        table = console.rich_table(f"{log}", ["grade", "what", "found", "mend"])
+        table = console.rich_table(f"{log}", ["grade", "what", "found", "fix"])
         for column in table.columns:
             column.justify = "left"
         for f in found:
-            table.add_row(Text(f.grade, COLOURS[f.grade]), f.what, f.found, f.mend)
+            table.add_row(Text(f.grade, COLOURS[f.grade]), f.what, f.found, f.fix)
         console.say(table)
-    if any(finding.grade == inspection.FATAL for finding in found):
+    if any(problem.grade == inspection.FATAL for problem in found):
         sys.exit(1)

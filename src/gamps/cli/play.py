@@ -73,8 +73,8 @@ def play(
             except GampsError as error:
                 raise SettingError("env", f"{env}: {error}", "Play it in its own") from error
             except Exception as error:  # an environment may fail in any way
-                finding = f"{env}: {type(error).__name__}: {error}"
-                raise SettingError("env", finding, "Does it take such actions?") from error
+                problem = f"{env}: {type(error).__name__}: {error}"
+                raise SettingError("env", problem, "Does it take such actions?") from error
             first = shown if first is None else first
             returns.append(float(np.sum(shown["rewards"])))
             lengths.append(len(shown["rewards"]))

@@ -118,7 +118,7 @@ def _answer(ray: Any, process: int, ref: Any) -> Any:
 
 
 def _first(found: dict[int, Any]) -> Failure | Lost | None:
-    """The finding that counts: a loss before a failure, which may be its consequence."""
+    """The problem that counts: a loss before a failure, which may be its consequence."""
     for kind in (Lost, Failure):
         for answer in found.values():
             if isinstance(answer, kind):

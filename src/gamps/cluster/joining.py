@@ -53,8 +53,8 @@ def join(
             coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", bound),
         )  # fmt: skip
     except (RuntimeError, ValueError) as error:
-        mend = "Say --coordinator HOST:PORT --processes N --process I in each of them"
-        raise SettingError("coordinator", f"{coordinator}: {error}", mend) from error
+        fix = "Say --coordinator HOST:PORT --processes N --process I in each of them"
+        raise SettingError("coordinator", f"{coordinator}: {error}", fix) from error
     wait("joined")
 
 
@@ -93,11 +93,11 @@ def mesh_of(asked: Devices) -> Mesh | None:
     if devices != "all" and not (devices.isdecimal() and int(devices) > 0):
         raise SettingError("devices", repr(devices), "Say a number, or all")
     if not coordinator and (processes > 1 or process > 0):
-        finding = f"{processes} processes, this one {process}, and no coordinator"
-        raise SettingError("coordinator", finding, "Say host:port of process 0, or auto")
+        problem = f"{processes} processes, this one {process}, and no coordinator"
+        raise SettingError("coordinator", problem, "Say host:port of process 0, or auto")
     if coordinator and devices not in ("1", "all"):
-        finding = f"{devices}, of each of several processes"
-        raise SettingError("devices", finding, "Leave it out: all of all processes are used")
+        problem = f"{devices}, of each of several processes"
+        raise SettingError("devices", problem, "Leave it out: all of all processes are used")
     if coordinator:
         found = None if coordinator == "auto" else coordinator
         join(found, processes or None, None if process < 0 else process)

@@ -48,7 +48,7 @@ class Failure(NamedTuple):
     peer: bool = False
 
     def like(self, other: Failure | None) -> bool:
-        """Whether both are the same finding; ports, addresses and times differ in every try."""
+        """Whether both are the same problem; ports, addresses and times differ in every try."""
         if other is None:
             return False
         mine, theirs = (re.sub(r"[0-9a-fx]*\d[0-9a-fx]*", "", f.message) for f in (self, other))

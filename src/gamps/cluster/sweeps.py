@@ -55,12 +55,12 @@ def read_sweep(path: Path) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for name, given in content.items():
         if name not in KINDS:
-            mend = f"Known are {', '.join(KINDS)}"
-            raise SettingError("sweep", f"{path}: {name} is no setting", mend)
+            fix = f"Known are {', '.join(KINDS)}"
+            raise SettingError("sweep", f"{path}: {name} is no setting", fix)
         values[name] = [typed(name, one) for one in (given if isinstance(given, list) else [given])]
         if not values[name] or len(set(values[name])) < len(values[name]):
-            finding = f"{path}: {name} is empty, or has a value twice"
-            raise SettingError("sweep", finding, "Name every value once")
+            problem = f"{path}: {name} is empty, or has a value twice"
+            raise SettingError("sweep", problem, "Name every value once")
     return values
 
 
@@ -103,8 +103,8 @@ def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, TrainSpec]]:
     names = [name for name, _ in found]
     for name in names:
         if names.count(name) > 1 or len(name) > 200:
-            finding = f"two of its values cannot be told apart in {name!r}, or it is too long"
-            raise SettingError("sweep", finding, "Rename them, or make two sweeps")
+            problem = f"two of its values cannot be told apart in {name!r}, or it is too long"
+            raise SettingError("sweep", problem, "Rename them, or make two sweeps")
     return found
 
 

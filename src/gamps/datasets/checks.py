@@ -47,7 +47,7 @@ def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Itera
             field, index = INFO, (*index[:1], *(step + 1 for step in index[1:2]))
         if file and field == "behaviour":
             field = f"metadata.json/{POLICY}"
-        raise DatasetError(field, error.finding, error.mend, index=index) from error
+        raise DatasetError(field, error.problem, error.fix, index=index) from error
 
 
 def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
@@ -59,16 +59,16 @@ def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
     try:
         expected = np.asarray(_log_probs(behaviour, trajectories))
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        finding = f"does not fit the observations or actions: {error}"
-        raise DatasetError("behaviour", finding, "Store the policy that made this log") from error
+        problem = f"does not fit the observations or actions: {error}"
+        raise DatasetError("behaviour", problem, "Store the policy that made this log") from error
     if isinstance(behaviour, Boltzmann):
         # Probabilities are selected by number, and no number of an action would be noticed.
         actions = jnp.where(trajectories.mask, trajectories.actions, 0)
         wrong = np.argwhere((actions < 0) | (actions >= behaviour.weights.shape[-1]))
         if wrong.size:
             place = tuple(int(x) for x in wrong[0])
-            finding = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
-            raise DatasetError("actions", finding, "Number them from 0", index=place)
+            problem = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
+            raise DatasetError("actions", problem, "Number them from 0", index=place)
     found = np.asarray(trajectories.behaviour_log_prob)
     # Negated, so that a NaN counts as a difference.
     wrong = ~(np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected)))

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 from gamps import envs
 from gamps.datasets.simulation import Make, Raw, groups_of, make_env, simulate
 from gamps.errors import SettingError
-from gamps.policies import Affine, Boltzmann, LinearGaussian, OneHot, Policy, log_probs
+from gamps.policies import Affine, Boltzmann, LinearGaussianPolicy, OneHot, Policy, log_probs
 from gamps.trajectories import Episode, Trajectories, from_episodes, validate
 
 
@@ -125,5 +125,5 @@ def policy_for(env: Make, *, std: float = 0.5) -> Policy:
             raise SettingError("std", f"{std}", "A stochastic policy needs a positive one")
         weights = jnp.zeros((size, actions.shape[0]))
         log_std = jnp.full(actions.shape[0], jnp.log(std), dtype=float)
-        return LinearGaussian(weights, features, log_std=log_std, learn_std=False)
+        return LinearGaussianPolicy(weights, features, log_std=log_std, learn_std=False)
     raise SettingError("env", f"actions {actions}", "Wrap it to take one vector or one choice")

@@ -60,14 +60,14 @@ def from_flat(
     steps = len(arrays["rewards"])
     for name, array in arrays.items():
         if len(array) != steps:
-            finding = f"{len(array)} entries, but {steps} rewards"
-            raise DatasetError(name, finding, "Pass one entry a step")
+            problem = f"{len(array)} entries, but {steps} rewards"
+            raise DatasetError(name, problem, "Pass one entry a step")
     if "next_observations" in arrays and (
         arrays["next_observations"].shape != arrays["observations"].shape
     ):
-        finding = f"shape {arrays['next_observations'].shape}"
-        mend = f"Expected {arrays['observations'].shape}, as the observations have"
-        raise DatasetError("next_observations", finding, mend)
+        problem = f"shape {arrays['next_observations'].shape}"
+        fix = f"Expected {arrays['observations'].shape}, as the observations have"
+        raise DatasetError("next_observations", problem, fix)
     if steps == 0:
         raise DatasetError("rewards", "no step", "Log at least one")
     ended, cut = arrays["terminals"].astype(bool), arrays["timeouts"].astype(bool)
@@ -99,9 +99,9 @@ def _episode(arrays: dict[str, np.ndarray], rows: slice, terminated: bool) -> Ep
         broken = np.argwhere(own["observations"][1:] != own["next_observations"][:-1])
         if broken.size:
             place = rows.start + int(broken[0][0])
-            mend = "Set timeouts there, or mend the order of the steps"
-            finding = "not the observation that the next step starts from"
-            raise DatasetError("next_observations", finding, mend, index=place)
+            fix = "Set timeouts there, or fix the order of the steps"
+            problem = "not the observation that the next step starts from"
+            raise DatasetError("next_observations", problem, fix, index=place)
         seen = np.concatenate([own["observations"], own["next_observations"][-1:]])
         return Episode(seen, own["actions"], own["rewards"], log_prob, terminated)
     if terminated:

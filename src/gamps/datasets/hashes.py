@@ -28,16 +28,16 @@ def check_hashes(folder: Path, found: dict[str, str] | None = None) -> None:
     """
     if not (folder / HASHES).exists():
         return
-    mend = "Get the dataset again; if you changed it on purpose, delete sha256.json"
+    fix = "Get the dataset again; if you changed it on purpose, delete sha256.json"
     try:
         expected = json.loads((folder / HASHES).read_text(encoding="utf-8"))
         expected = {str(name): str(digest) for name, digest in expected.items()}
     except (ValueError, AttributeError, RecursionError) as error:
-        raise DatasetError(HASHES, "is not a table of hashes", mend) from error
+        raise DatasetError(HASHES, "is not a table of hashes", fix) from error
     found = hashes_of(folder) if found is None else found
     for name in sorted(expected | found):
         if expected.get(name) != found.get(name):
-            raise DatasetError(name, "is not the file that was written: its hash differs", mend)
+            raise DatasetError(name, "is not the file that was written: its hash differs", fix)
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -39,19 +39,19 @@ def kind_of(metadata: dict[str, Any]) -> str:
     for kind in ("known", "estimated", "missing"):
         if said == json.dumps(kind):
             return kind
-    mend = "Expected known, estimated or missing"
-    raise DatasetError(f"metadata.json/{DENSITIES}", f"{said!r:.40}", mend)
+    fix = "Expected known, estimated or missing"
+    raise DatasetError(f"metadata.json/{DENSITIES}", f"{said!r:.40}", fix)
 
 
 def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:
     """The metadata, and the environment's specification, which nothing is made from."""
-    mend = "Get the dataset again, or write it by `gamps collect`"
+    fix = "Get the dataset again, or write it by `gamps collect`"
     try:
         metadata = json.loads((data / "metadata.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DatasetError("metadata.json", f"cannot be read: {error}", mend) from error
+        raise DatasetError("metadata.json", f"cannot be read: {error}", fix) from error
     if not isinstance(metadata, dict):
-        raise DatasetError("metadata.json", "is not a table", mend)
+        raise DatasetError("metadata.json", "is not a table", fix)
     if metadata.get("data_format") != "hdf5":
         raise DatasetError(
             "metadata.json/data_format",
@@ -61,13 +61,13 @@ def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:
     for space in ("observation_space", "action_space"):
         # Without them Minari makes the environment that the file names: that could be any code.
         if not isinstance(metadata.get(space), str):
-            raise DatasetError(f"metadata.json/{space}", "missing", mend)
+            raise DatasetError(f"metadata.json/{space}", "missing", fix)
     described = metadata.get("env_spec")
     try:
         env_spec = None if described is None else EnvSpec.from_json(described)
     except Exception as error:  # Gymnasium raises whatever the damage happens to cause
-        finding = f"cannot be read: {type(error).__name__}: {error}"
-        raise DatasetError("metadata.json/env_spec", finding, mend) from error
+        problem = f"cannot be read: {type(error).__name__}: {error}"
+        raise DatasetError("metadata.json/env_spec", problem, fix) from error
     return metadata, env_spec
 
 
@@ -77,8 +77,8 @@ def behaviour_of(metadata: dict[str, Any]) -> Policy | None:
         described = json.loads(metadata.get(POLICY, "null"))
         return None if described is None else rebuild(described)
     except (ValueError, TypeError, RecursionError, DescriptionError) as error:
-        mend = f"Delete {POLICY} if you do not know the policy; the log's densities remain"
-        raise DatasetError(f"metadata.json/{POLICY}", str(error), mend) from error
+        fix = f"Delete {POLICY} if you do not know the policy; the log's densities remain"
+        raise DatasetError(f"metadata.json/{POLICY}", str(error), fix) from error
 
 
 def discount_of(metadata: dict[str, Any]) -> float | None:

@@ -32,9 +32,9 @@ def alike(first: Trajectories, following: Iterator[Trajectories]) -> Iterator[Tr
         for name in ("observations", "actions"):
             own, other = getattr(chunk, name), getattr(first, name)
             if own.shape[2:] != other.shape[2:] or own.dtype != other.dtype:
-                finding = f"{own.shape[2:]} of {own.dtype} a step in chunk {i}"
-                mend = f"Expected {other.shape[2:]} of {other.dtype}, as in chunk 0"
-                raise DatasetError(name, finding, mend)
+                problem = f"{own.shape[2:]} of {own.dtype} a step in chunk {i}"
+                fix = f"Expected {other.shape[2:]} of {other.dtype}, as in chunk 0"
+                raise DatasetError(name, problem, fix)
         yield chunk
 
 

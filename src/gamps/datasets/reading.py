@@ -150,8 +150,8 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
             )
     log_prob = arrays[INFO]
     if log_prob.size != steps + 1 or log_prob.dtype.kind != "f":
-        finding = f"shape {log_prob.shape} of {log_prob.dtype}"
-        raise DatasetError(INFO, finding, "Expected [T + 1, 1], floating-point", index=i)
+        problem = f"shape {log_prob.shape} of {log_prob.dtype}"
+        raise DatasetError(INFO, problem, "Expected [T + 1, 1], floating-point", index=i)
     log_prob = log_prob.reshape(-1)
     if not np.isnan(log_prob[0]):
         raise DatasetError(
@@ -162,13 +162,13 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
         )
     for name in ("rewards", "terminations", "truncations"):
         if arrays[name].ndim != 1:
-            finding = f"shape {arrays[name].shape}"
-            raise DatasetError(name, finding, "Expected one value a step", index=i)
+            problem = f"shape {arrays[name].shape}"
+            raise DatasetError(name, problem, "Expected one value a step", index=i)
     for name in ("terminations", "truncations"):
         early = np.flatnonzero(arrays[name][:-1])
         if early.size:
-            mend = "Split it there into two episodes"
-            raise DatasetError(name, "True before the last step", mend, index=(i, int(early[0])))
+            fix = "Split it there into two episodes"
+            raise DatasetError(name, "True before the last step", fix, index=(i, int(early[0])))
     for name, space in (("observations", "observation_space"), ("actions", "action_space")):
         _check_shape(i, name, arrays[name], metadata.get(space))
     return Episode(
@@ -182,14 +182,14 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
 
 def _array(i: int, group: Any, name: str) -> np.ndarray:
     if name not in group:
-        mend = "Write the episode again"
+        fix = "Write the episode again"
         if name == INFO:
-            mend = f"Log the density of every action as infos[{LOG_PROB!r}]"
-        raise DatasetError(name, "missing", mend, index=i)
+            fix = f"Log the density of every action as infos[{LOG_PROB!r}]"
+        raise DatasetError(name, "missing", fix, index=i)
     node = group[name]
     if not hasattr(node, "dtype"):
-        mend = "Flatten dictionary or tuple spaces into one array before logging"
-        raise DatasetError(name, "a group of arrays", mend, index=i)
+        fix = "Flatten dictionary or tuple spaces into one array before logging"
+        raise DatasetError(name, "a group of arrays", fix, index=i)
     array = np.asarray(node[()])
     if array.dtype.kind not in "fiub":
         raise DatasetError(name, f"dtype {array.dtype}", "Expected numbers", index=i)
@@ -204,8 +204,8 @@ def _check_shape(i: int, name: str, array: np.ndarray, space: Any) -> None:
     except (KeyError, TypeError, ValueError):
         return  # a discrete space is written without a shape
     if array.shape[1:] != shape:
-        finding = f"{array.shape[1:]} a step, but the space has {shape}"
-        raise DatasetError(name, finding, "Log every entry of the space", index=i)
+        problem = f"{array.shape[1:]} a step, but the space has {shape}"
+        raise DatasetError(name, problem, "Log every entry of the space", index=i)
 
 
 def _check_densities(trajectories: Trajectories, behaviour: Policy) -> None:

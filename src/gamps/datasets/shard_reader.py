@@ -29,7 +29,7 @@ from gamps.trajectories import Trajectories, split_rows
 
 MANIFEST, ROWS, TITLE = "manifest.json", "rows.safetensors", "gamps shards 1"
 REPEATED, ZEROED = ("observations", "actions"), ("rewards", "behaviour_log_prob")
-MEND = "Make the shards again from the log"
+FIX = "Make the shards again from the log"
 
 
 class Entry(NamedTuple):
@@ -209,12 +209,12 @@ class Shards:
             content = path.read_bytes()
             if file not in self._checked:
                 if hashlib.sha256(content).hexdigest() != digest:
-                    finding = "is not the file that was written: its hash differs"
-                    raise DatasetError(str(path), finding, MEND)
+                    problem = "is not the file that was written: its hash differs"
+                    raise DatasetError(str(path), problem, FIX)
                 self._checked.add(file)
             return safetensors.numpy.load(content)
         except (OSError, safetensors.SafetensorError) as error:
-            raise DatasetError(str(path), f"cannot be read: {error}", MEND) from error
+            raise DatasetError(str(path), f"cannot be read: {error}", FIX) from error
 
 
 def open_shards(folder: str | Path) -> Shards:
@@ -234,10 +234,10 @@ def open_shards(folder: str | Path) -> Shards:
         described = body["behaviour"]
         behaviour = None if described is None else rebuild(described)
     except OSError as error:
-        finding = f"cannot be read: {error.strerror or error}"
-        raise DatasetError(str(path), finding, "Write the shards, to the end") from error
+        problem = f"cannot be read: {error.strerror or error}"
+        raise DatasetError(str(path), problem, "Write the shards, to the end") from error
     except (ValueError, TypeError, KeyError, RecursionError, DescriptionError) as error:
-        raise DatasetError(str(path), f"is no manifest of shards: {error}", MEND) from error
+        raise DatasetError(str(path), f"is no manifest of shards: {error}", FIX) from error
     shapes = {
         bucket: (max(e.rows for e in own), max(e.longest for e in own))
         for bucket in {entry.bucket for entry in entries}

@@ -77,8 +77,8 @@ def write_shards(
         raise SettingError("densities", f"{densities}", "Shards need known or estimated ones")
     target = recover_folder(Path(folder))
     if target.exists() and not (overwrite and (target / MANIFEST).is_file()):
-        mend = "Choose another folder, or overwrite it if it holds shards"
-        raise OutputError(f"{target}: exists already. {mend}")
+        fix = "Choose another folder, or overwrite it if it holds shards"
+        raise OutputError(f"{target}: exists already. {fix}")
     try:
         described: Any = None if behaviour is None else describe(behaviour)
     except DescriptionError:
@@ -178,8 +178,8 @@ class _Writer:
         self.space = self.space or found
         for name, own, first in zip(FIELDS, found, self.space, strict=False):
             if own != first:
-                finding = f"{own[0]} of kind {own[1]} a step, but {first[0]} of {first[1]} before"
-                raise DatasetError(name, finding, "All episodes must share one space", index=0)
+                problem = f"{own[0]} of kind {own[1]} a step, but {first[0]} of {first[1]} before"
+                raise DatasetError(name, problem, "All episodes must share one space", index=0)
 
 
 def _slim(episode: Episode) -> Episode:
@@ -188,13 +188,13 @@ def _slim(episode: Episode) -> Episode:
     for name in FIELDS:
         values = getattr(episode, name)
         if values is None:
-            mend = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
-            raise DatasetError(name, "missing", mend, index=0)
+            fix = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
+            raise DatasetError(name, "missing", fix, index=0)
         try:
             array = np.asarray(values)
         except ValueError as error:
-            finding = f"no array: {error}"
-            raise DatasetError(name, finding, "Pass rows of equal length", index=0) from error
+            problem = f"no array: {error}"
+            raise DatasetError(name, problem, "Pass rows of equal length", index=0) from error
         arrays[name] = _single(array)
     if arrays["rewards"].ndim == 0:
         raise DatasetError("rewards", "a scalar", "Pass one value a step", index=0)

@@ -61,8 +61,8 @@ def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
             "env", f"{make} needs a package: {error}", 'For MuJoCo: pip install "gamps[mujoco]"'
         ) from error
     except gymnasium.error.Error as error:
-        mend = "See sorted(gymnasium.registry) for what there is"
-        raise SettingError("env", f"{make}: {error}", mend) from error
+        fix = "See sorted(gymnasium.registry) for what there is"
+        raise SettingError("env", f"{make}: {error}", fix) from error
 
 
 def groups_of(

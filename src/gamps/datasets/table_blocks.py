@@ -27,8 +27,8 @@ def read_csv(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
                 if not row:
                     continue  # an empty line
                 if len(row) != len(heading):
-                    finding = f"{len(row)} entries, but the heading has {len(heading)}"
-                    raise DatasetError("row", finding, "Mend the row", index=number)
+                    problem = f"{len(row)} entries, but the heading has {len(heading)}"
+                    raise DatasetError("row", problem, "Fix the row", index=number)
                 for name, place in places.items():
                     table[name].append(row[place])
                 if len(table[wanted[0]]) == rows:
@@ -80,5 +80,5 @@ def joined(one: Any, other: Any) -> Any:
 def _check_heading(heading: Sequence[str], wanted: Sequence[str]) -> None:
     for name in wanted:
         if heading.count(name) != 1:
-            finding = "no such column" if name not in heading else "stands there twice"
-            raise DatasetError(name, finding, f"The table has {', '.join(heading) or 'nothing'}")
+            problem = "no such column" if name not in heading else "stands there twice"
+            raise DatasetError(name, problem, f"The table has {', '.join(heading) or 'nothing'}")

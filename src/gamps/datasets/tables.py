@@ -97,8 +97,8 @@ def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[
         if not getattr(columns, name):
             raise DatasetError(name, "no column", "Name at least one")
     if columns.next_observations and len(columns.next_observations) != len(columns.observations):
-        finding = f"{len(columns.next_observations)} for {len(columns.observations)} observations"
-        raise DatasetError("next_observations", finding, "Name one for each, in the same order")
+        problem = f"{len(columns.next_observations)} for {len(columns.observations)} observations"
+        raise DatasetError("next_observations", problem, "Name one for each, in the same order")
     if columns.discrete and len(columns.actions) != 1:
         raise DatasetError("actions", f"{len(columns.actions)} columns", "A choice has one column")
     read = read_parquet if path.suffix == ".parquet" else read_csv
@@ -124,13 +124,13 @@ def _starts(field: str, episodes: Any, old: int, first: int, seen: set[Any]) -> 
     for start in starts:
         name, place = episodes[start], first + start + 1
         if isinstance(name, (list, dict)):
-            finding = f"a {type(name).__name__}"
-            raise DatasetError(field, finding, "Name it by a number or a text", index=place)
+            problem = f"a {type(name).__name__}"
+            raise DatasetError(field, problem, "Name it by a number or a text", index=place)
         if name in (None, ""):
             raise DatasetError(field, "empty", "Say which episode it is of", index=place)
         if name in seen:
-            finding = f"episode {name} goes on after another"
-            raise DatasetError(field, finding, "Sort the table by episode", index=place)
+            problem = f"episode {name} goes on after another"
+            raise DatasetError(field, problem, "Sort the table by episode", index=place)
         seen.add(name)
     return [0, *starts] if old else starts
 
@@ -167,8 +167,8 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
             flags = np.append(flags[:-2], flags[-2:].any())
         if flags[:-1].any():
             place = first + int(np.flatnonzero(flags[:-1])[0]) + 1
-            mend = "Give the steps after it another episode"
-            raise DatasetError(columns.terminated, "set before the last step", mend, index=place)
+            fix = "Give the steps after it another episode"
+            raise DatasetError(columns.terminated, "set before the last step", fix, index=place)
         ended = bool(flags[-1])
     if last_only_seen:
         return Episode(seen, actions, rewards, log_prob, ended)
@@ -177,8 +177,8 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
         each = [_column(table[name], name, first) for name in columns.next_observations]
         following = np.stack(each, axis=1)
     elif len(rows) == 1:
-        mend = "Add a row with the last observation, or name the columns of next observations"
-        raise DatasetError(columns.reward, "a single row", mend, index=first + 1)
+        fix = "Add a row with the last observation, or name the columns of next observations"
+        raise DatasetError(columns.reward, "a single row", fix, index=first + 1)
     last = np.arange(len(rows)) == len(rows) - 1
     try:
         (episode,) = from_flat(
@@ -187,7 +187,7 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
         )  # fmt: skip
     except DatasetError as error:
         place = first + 1 + (0 if error.index is None else error.index[0])
-        raise DatasetError(error.field, error.finding, error.mend, index=place) from error
+        raise DatasetError(error.field, error.problem, error.fix, index=place) from error
     return episode
 
 
@@ -200,8 +200,8 @@ def _column(values: Any, name: str, first: int) -> np.ndarray:
     if bad.size:
         place, value = first + int(bad[0]) + 1, values[int(bad[0])]
         value = value.item() if isinstance(value, np.generic) else value
-        mend = "Mend it or drop the episode"
-        raise DatasetError(name, f"{value!r} is no finite number", mend, index=place)
+        fix = "Fix it or drop the episode"
+        raise DatasetError(name, f"{value!r} is no finite number", fix, index=place)
     return found
 
 
@@ -209,15 +209,15 @@ def _number(name: str, value: Any, row: int) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        finding = "empty" if value in (None, "") else f"{str(value)[:40]!r} is no number"
-        mend = "Mend it or drop the episode"
-        raise DatasetError(name, finding, mend, index=row) from error
+        problem = "empty" if value in (None, "") else f"{str(value)[:40]!r} is no number"
+        fix = "Fix it or drop the episode"
+        raise DatasetError(name, problem, fix, index=row) from error
 
 
 def _choices(name: str, values: np.ndarray, first: int) -> np.ndarray:
     wrong = np.flatnonzero((values != np.round(values)) | (values < 0))
     if wrong.size:
         place = first + int(wrong[0]) + 1
-        finding = f"{values[wrong[0]]:g} is no choice"
-        raise DatasetError(name, finding, "Number choices from 0", index=place)
+        problem = f"{values[wrong[0]]:g} is no choice"
+        raise DatasetError(name, problem, "Number choices from 0", index=place)
     return values.astype(int)

@@ -60,11 +60,11 @@ def folder_of(name: str) -> Path:
     try:
         parse_dataset_id(name)
     except (ValueError, TypeError) as error:  # the latter where it has no version
-        mend = (
+        fix = (
             "Name it like swimmer/random-v0: letters, digits, _ and -, each part of two or more, "
             "and -v with a number at the end"
         )
-        raise DatasetError("dataset", f"{name!r} is no name of Minari's", mend) from error
+        raise DatasetError("dataset", f"{name!r} is no name of Minari's", fix) from error
     return recover_folder(Path(get_dataset_path(name)))
 
 
@@ -157,8 +157,8 @@ def save_chunks(
     try:
         _namespaces(target.parent, name)
     except OSError as error:
-        mend = "Set MINARI_DATASETS_PATH to a folder that you may write to"
-        raise OutputError(f"{target.parent}: {error.strerror or error}. {mend}") from error
+        fix = "Set MINARI_DATASETS_PATH to a folder that you may write to"
+        raise OutputError(f"{target.parent}: {error.strerror or error}. {fix}") from error
     with replace_folder(target, overwrite=overwrite) as temporary, output_errors(target):
         storage = MinariStorage.new(
             temporary / "data",

@@ -40,8 +40,8 @@ class DeployedPolicy:
         wanted = self.header["observation"]
         found = np.asarray(observation, dtype=wanted["dtype"])
         if list(found.shape) != wanted["shape"]:
-            finding, mend = f"shape {found.shape}", f"Expected {wanted['shape']}, one observation"
-            raise CheckpointError("observation", finding, mend)
+            problem, fix = f"shape {found.shape}", f"Expected {wanted['shape']}, one observation"
+            raise CheckpointError("observation", problem, fix)
         return found
 
 
@@ -53,7 +53,7 @@ def load_policy(path: str | Path) -> DeployedPolicy:
     """
     folder = Path(path)
     contents = atomic_io.read_folder(folder, TITLE, (HEADER, *PROGRAMS))
-    mend = "Export the policy again"
+    fix = "Export the policy again"
     try:
         header = json.loads(contents[HEADER])
         programs = {}
@@ -66,5 +66,5 @@ def load_policy(path: str | Path) -> DeployedPolicy:
         if list(inputs[0].shape) != header["observation"]["shape"]:
             raise ValueError("it is of another shape than its description")
     except Exception as error:  # flatbuffers and MLIR raise whatever the damage happens to cause
-        raise CheckpointError(f"{folder}", f"no policy: {error}", mend) from error
+        raise CheckpointError(f"{folder}", f"no policy: {error}", fix) from error
     return DeployedPolicy(header, programs["act.stablehlo"], programs["mean.stablehlo"])

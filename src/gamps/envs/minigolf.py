@@ -24,9 +24,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from gamps._utils.fields import number
 from gamps.envs.adapter import NumpyEnv
 from gamps.exact import tabular
-from gamps.models import LinearGaussian as LinearModel
-from gamps.models import Model
-from gamps.policies import LinearGaussian, RadialBasis
+from gamps.models import LinearGaussianModel, Model
+from gamps.policies import LinearGaussianPolicy, RadialBasis
 from gamps.tasks import Task
 
 HORIZON = 20
@@ -183,7 +182,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         """The known part."""
         return Task(reward=self.reward, discount=self.discount, terminal=self.ends)
 
-    def policy(self, *, std: float = 1.0, normalised: bool = False) -> LinearGaussian:
+    def policy(self, *, std: float = 1.0, normalised: bool = False) -> LinearGaussianPolicy:
         """The paper's policy: six radial basis functions, all weights one.
 
         Args:
@@ -193,7 +192,9 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         centres = jnp.linspace(0.0, self.length, N_FEATURES)[:, None]
         features = RadialBasis(centres, self.length / (N_FEATURES - 1), normalised)
         weights = jnp.ones((N_FEATURES, 1), dtype=float)
-        return LinearGaussian(weights, features, log_std=jnp.log(jnp.full(1, std, dtype=float)))
+        return LinearGaussianPolicy(
+            weights, features, log_std=jnp.log(jnp.full(1, std, dtype=float))
+        )
 
     def model_features(
         self, observation: Float[Array, "1"], action: Float[Array, "1"]
@@ -203,10 +204,10 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         clipped = jnp.clip(action, *jax.lax.stop_gradient((self.weakest, self.strongest)))
         return jnp.concatenate([observation, clipped])
 
-    def linear_model(self) -> LinearModel:
+    def linear_model(self) -> LinearGaussianModel:
         """The paper's model class: ŝ' = s - max(0, ε), mean and deviation of ε linear in (s, a)."""
         zeros = jnp.zeros((2, 1), dtype=float)
-        return LinearModel(zeros, zeros, self.model_features, rectified=True)
+        return LinearGaussianModel(zeros, zeros, self.model_features, rectified=True)
 
     def solution(
         self, *, cells: int = 400, actions: int = 400

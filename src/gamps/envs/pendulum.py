@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from gamps.models.gaussian import concatenated
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.tasks import Task
 
 ID = "InvertedPendulum-v5"
@@ -44,9 +44,9 @@ def task() -> Task:
     return Task(reward, DISCOUNT, terminal)
 
 
-def policy(std: float = 0.5) -> LinearGaussian:
+def policy(std: float = 0.5) -> LinearGaussianPolicy:
     """The controller of the log, affine in the observation, of fixed standard deviation."""
-    return LinearGaussian(
+    return LinearGaussianPolicy(
         jnp.asarray(GAINS, dtype=float)[:, None],
         log_std=jnp.full(1, math.log(std), dtype=float),
         learn_std=False,

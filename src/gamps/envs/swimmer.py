@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gamps.models.gaussian import concatenated
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.tasks import Task
 
 ID = "Swimmer-v5"
@@ -41,9 +41,9 @@ def task() -> Task:
     return Task(reward, DISCOUNT)
 
 
-def policy(std: float = 0.5) -> LinearGaussian:
+def policy(std: float = 0.5) -> LinearGaussianPolicy:
     """Mean zero everywhere, affine in the observation, of fixed standard deviation."""
-    return LinearGaussian(
+    return LinearGaussianPolicy(
         jnp.zeros((OBSERVATIONS + 1, ACTIONS)),
         log_std=jnp.full(ACTIONS, math.log(std), dtype=float),
         learn_std=False,

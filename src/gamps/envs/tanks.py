@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gamps.envs.adapter import NumpyEnv
 from gamps.models.gaussian import concatenated
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.tasks import Task
 
 ID = "gamps/TwoTanks-v0"
@@ -99,9 +99,9 @@ def task() -> Task:
     return Task(reward, DISCOUNT)
 
 
-def policy(std: float = 0.2) -> LinearGaussian:
+def policy(std: float = 0.2) -> LinearGaussianPolicy:
     """The controller of the log, affine in both levels, of fixed standard deviation."""
-    return LinearGaussian(
+    return LinearGaussianPolicy(
         jnp.asarray(GAINS, dtype=float)[:, None],
         log_std=jnp.full(1, math.log(std), dtype=float),
         learn_std=False,

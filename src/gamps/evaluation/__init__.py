@@ -36,7 +36,7 @@ from gamps.evaluation.intervals import (
     student,
 )
 from gamps.evaluation.ratio_sums import Terms, difference, each, value
-from gamps.evaluation.verdict import Support, Verdict, graded, judge, support
+from gamps.evaluation.verdict import RatioSupport, Verdict, graded, judge, support
 
 __all__ = [
     "ESTIMATORS",
@@ -47,7 +47,7 @@ __all__ = [
     "Evidence",
     "Fitted",
     "Interval",
-    "Support",
+    "RatioSupport",
     "Terms",
     "Verdict",
     "bernstein",

@@ -59,8 +59,8 @@ class Fitted(eqx.Module):
     def at(self, key: Key[Array, ""], log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
         """`[N, T]` Q at the pairs of a log and V at its states."""
         if log.n_steps > len(self.weights):
-            finding = f"{log.n_steps} steps, fitted to {len(self.weights)}"
-            raise SettingError("log", finding, "Fit to episodes as long as those to be judged")
+            problem = f"{log.n_steps} steps, fitted to {len(self.weights)}"
+            raise SettingError("log", problem, "Fit to episodes as long as those to be judged")
         rows, found = _rows(log), np.zeros((2, *log.mask.shape))
         values = np.stack(_at(key, self, rows, log.n_steps))
         found[:, np.asarray(log.mask)] = values[:, rows.valid]
@@ -73,8 +73,8 @@ def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
         return Crossed(policy.features, policy.weights.shape[-1])
     if log.actions.dtype.kind == "f" and log.states.dtype.kind == "f":
         return RandomFourier.create(key, log)
-    finding = f"none are known for {type(policy).__name__} on {log.states.dtype} observations"
-    raise SettingError("features", finding, "Call gamps.evaluation.fitted_q with features of yours")
+    problem = f"none are known for {type(policy).__name__} on {log.states.dtype} observations"
+    raise SettingError("features", problem, "Call gamps.evaluation.fitted_q with features of yours")
 
 
 def fitted_q(

@@ -117,14 +117,14 @@ def guaranteed(
       confidence: of each bound.
     """
     if not found.seen.all():
-        finding = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
-        raise SettingError("episodes", finding, "Give episodes of one length, or that ended")
+        problem = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
+        raise SettingError("episodes", problem, "Give episodes of one length, or that ended")
     last = found.mask.sum(axis=1) - 1
     whole = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
     returns, span = found.rewards.sum(axis=1, keepdims=True), highest - lowest
     if returns.min() < lowest or returns.max() > highest:
-        finding = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
-        raise SettingError("range of returns", finding, "Give the range that they can have")
+        problem = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
+        raise SettingError("range of returns", problem, "Give the range that they can have")
     below, above = (
         bernstein(Terms.of(whole * gain), width=largest * span, confidence=confidence)
         for gain in (returns - lowest, highest - returns)
@@ -145,12 +145,12 @@ def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Inter
     """
     estimate, n = _checked(terms, confidence)
     if not terms.plain:
-        mend = "Take per_decision or doubly_robust of episodes that were not cut off"
-        raise SettingError("terms", "are ratios of sums", mend)
+        fix = "Take per_decision or doubly_robust of episodes that were not cut off"
+        raise SettingError("terms", "are ratios of sums", fix)
     numbers = each(terms)
     if not width >= np.ptp(numbers):
-        finding = f"{width:g}, but the numbers of this log differ by {np.ptp(numbers):g}"
-        raise SettingError("width", finding, "Give the range that they can have")
+        problem = f"{width:g}, but the numbers of this log differ by {np.ptp(numbers):g}"
+        raise SettingError("width", problem, "Give the range that they can have")
     log = math.log(2 / (1 - confidence))
     half = math.sqrt(2 * numbers.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
     return Interval(estimate, estimate - half, estimate + half, confidence)

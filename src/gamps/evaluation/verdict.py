@@ -29,7 +29,7 @@ LEAST = 25  # episodes that a tail index can be had of
 ROBUST = "doubly robust"  # what the verdict rests on
 
 
-class Support(NamedTuple):
+class RatioSupport(NamedTuple):
     """How much of the log speaks of the policy.
 
     Attributes:
@@ -62,11 +62,11 @@ class Verdict(NamedTuple):
     improvement: Interval
     value: Interval
     behaviour: Interval
-    support: Support
+    support: RatioSupport
     needed: int | None
 
 
-def support(policy: Policy, trajectories: Trajectories) -> Support:
+def support(policy: Policy, trajectories: Trajectories) -> RatioSupport:
     """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
     return graded(_whole(policy, trajectories))
 
@@ -77,17 +77,17 @@ def _whole(policy: Policy, trajectories: Trajectories) -> Array:
     return importance.whole_episode(log_rho, trajectories.mask)
 
 
-def graded(log_ratios: Any) -> Support:
+def graded(log_ratios: Any) -> RatioSupport:
     """The same from the logarithms of whole-episode ratios; the tail in double precision."""
     whole = np.asarray(log_ratios, np.float64)
     if not np.isfinite(whole).any():
-        return Support(0.0, math.inf, POOR)
+        return RatioSupport(0.0, math.inf, POOR)
     ess = float(_effective(jnp.asarray(whole)))
     k = float(importance.pareto_k(whole))
     for grade, (least, share, most) in LIMITS.items():
         if ess >= max(least, share * len(whole)) and not k > most:
-            return Support(ess, k, grade)
-    return Support(ess, k, POOR)
+            return RatioSupport(ess, k, grade)
+    return RatioSupport(ess, k, POOR)
 
 
 _effective = jax.jit(importance.effective_sample_size)

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Key
 
 from gamps.models import (
     Ensemble,
-    LinearGaussian,
-    MLPGaussian,
+    LinearGaussianModel,
+    LogRange,
+    MLPGaussianModel,
     Model,
     Quadratic,
-    Support,
     concatenated,
 )
 from gamps.search.fitting import ClosedForm, Minibatches
@@ -59,7 +59,7 @@ def model_classes(
         return _closed(Quadratic(features), log, rectified)
 
     def network(key: Array, log: Trajectories) -> Model:
-        return MLPGaussian.create(
+        return MLPGaussianModel.create(
             key, log, hidden=(64, 64), features=features, least_std=0.1, rectified=rectified
         )
 
@@ -75,11 +75,11 @@ def _annealed(epochs: int) -> Minibatches:
     )
 
 
-def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian:
+def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussianModel:
     example = jax.eval_shape(features, log.states[0, 0], log.actions[0, 0])
     zeros = jnp.zeros((example.shape[0], log.states.shape[-1]), dtype=float)
     least = jnp.full(log.states.shape[-1], 1e-3)
-    return LinearGaussian(zeros, zeros, features, least, reweighted=True, rectified=rectified)
+    return LinearGaussianModel(zeros, zeros, features, least, reweighted=True, rectified=rectified)
 
 
 # One program each: of an initialisation's dozens of small ones, most of the time is compilation.
@@ -119,4 +119,4 @@ def _together(models: Sequence[Model], log: Trajectories) -> Ensemble:
     arrays = [eqx.filter(model, eqx.is_array) for model in models]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
     members = eqx.combine(stacked, models[0])
-    return Ensemble(members, len(models), Support.of(log)).calibrated(log)
+    return Ensemble(members, len(models), LogRange.of(log)).calibrated(log)

@@ -1,11 +1,11 @@
 """Transition models: `log_prob(observation, action, next_observation)`, `step`, `sample`."""
 
-from gamps.models.ensemble import Ensemble, Support
+from gamps.models.ensemble import Ensemble, LogRange
 from gamps.models.features import Quadratic, RandomFourier, products
 from gamps.models.finite import ActionEffect, Tabular
 from gamps.models.gaussian import GaussianDifference, concatenated
-from gamps.models.linear_gaussian import LinearGaussian
-from gamps.models.mlp_gaussian import MLPGaussian
+from gamps.models.linear_gaussian import LinearGaussianModel
+from gamps.models.mlp_gaussian import MLPGaussianModel
 from gamps.models.types import ClosedFormModel, FiniteModel, Model
 
 __all__ = [
@@ -14,12 +14,12 @@ __all__ = [
     "Ensemble",
     "FiniteModel",
     "GaussianDifference",
-    "LinearGaussian",
-    "MLPGaussian",
+    "LinearGaussianModel",
+    "LogRange",
+    "MLPGaussianModel",
     "Model",
     "Quadratic",
     "RandomFourier",
-    "Support",
     "Tabular",
     "concatenated",
     "products",

@@ -15,7 +15,7 @@ from gamps.models.types import Model
 from gamps.trajectories import Trajectories
 
 
-class Support(eqx.Module):
+class LogRange(eqx.Module):
     """What the log says about where a model may be believed.
 
     Attributes:
@@ -31,7 +31,7 @@ class Support(eqx.Module):
     typical: Float[Array, "*seeds"]
 
     @classmethod
-    def of(cls, trajectories: Trajectories) -> Support:
+    def of(cls, trajectories: Trajectories) -> LogRange:
         """Before any model is fitted, disagreement has its plain unit."""
         mask = trajectories.mask[..., None]
         observations, following = trajectories.states, trajectories.next_states
@@ -62,7 +62,7 @@ class Ensemble(Model):
 
     members: Any
     size: int = eqx.field(static=True)
-    support: Support | None = None
+    support: LogRange | None = None
 
     def __check_init__(self) -> None:
         found = {len(x) for x in jax.tree.leaves(eqx.filter(self.members, eqx.is_array))}

@@ -24,7 +24,7 @@ SMALLEST = 1e-9  # where a dimension is predicted exactly, or never changes
 UNBIASED = math.sqrt(math.pi / 2)  # the standard deviation of a normal over its mean deviation
 
 
-class Regression(NamedTuple):
+class RegressionStats(NamedTuple):
     """Weighted sums over transitions; those of two shards add up.
 
     Attributes:
@@ -46,7 +46,7 @@ def _one_dimension(gram: Float[Array, "F F"], moments: Float[Array, "F"]) -> Flo
     return regress(gram, moments[:, None], ridge=RIDGE)[:, 0]
 
 
-class LinearGaussian(GaussianDifference, ClosedFormModel):
+class LinearGaussianModel(GaussianDifference, ClosedFormModel):
     """ε ~ N(V_μᵀ φ(s, a), V_σᵀ φ(s, a)).
 
     The closed-form fit is weighted least squares of ε on φ in a first pass over the log, and of
@@ -90,7 +90,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
         actions: Any,
         next_observations: Float[Array, "n D"],
         weights: Float[Array, "n"],
-    ) -> Regression:
+    ) -> RegressionStats:
         """Sums for both regressions, the second around the present mean."""
         # By columns: a feature is then a row, and rows are what the products of two are made of.
         features = jax.vmap(self.features, out_axes=-1)(observations, actions)
@@ -104,7 +104,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
             # One dimension at a time: all at once would be D times the log's features.
             precise = jax.lax.map(lambda p: (weighted * p) @ features.T, precision)
             moments = weighted @ (precision * differences).T
-        return Regression(
+        return RegressionStats(
             gram=weighted @ features.T,
             precise=precise,
             differences=moments,
@@ -112,7 +112,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
             usual=jnp.stack([apart @ weights, jnp.full(len(apart), jnp.sum(weights))]),
         )
 
-    def from_statistics(self, statistics: Regression) -> LinearGaussian:
+    def from_statistics(self, statistics: RegressionStats) -> LinearGaussianModel:
         """Weighted least squares."""
         gram, precise, moments, deviations, (total, weight) = statistics
         least = self.least_std
@@ -125,7 +125,7 @@ class LinearGaussian(GaussianDifference, ClosedFormModel):
             # A linear deviation comes close to zero somewhere, where nothing is that precise.
             least = jnp.maximum(LEAST_SHARE * UNBIASED * total / weight, SMALLEST)
         std = UNBIASED * deviation
-        return LinearGaussian(
+        return LinearGaussianModel(
             mean,
             std,
             self.features,

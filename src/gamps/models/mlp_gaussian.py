@@ -35,7 +35,7 @@ class Scale(eqx.Module):
         return cls(mean, jnp.where(varies, std, 1.0))
 
 
-class MLPGaussian(GaussianDifference):
+class MLPGaussianModel(GaussianDifference):
     """ε = scale of (m + exp(l) noise), where the network gives m and l of standardised input.
 
     Attributes:
@@ -63,7 +63,7 @@ class MLPGaussian(GaussianDifference):
         features: Callable[[Any, Any], Float[Array, "F"]] = concatenated,
         rectified: bool = False,
         least_std: float = 0.0,
-    ) -> MLPGaussian:
+    ) -> MLPGaussianModel:
         """A random network, with the standardisation of a log."""
         states, mask = flat(trajectories.states), flat(trajectories.mask)
         x = jax.vmap(features)(states, flat(trajectories.actions))

@@ -17,7 +17,7 @@ from gamps.envs import Minigolf, collect
 from gamps.envs.minigolf import HORIZON
 from gamps.paper.best_settings import stabilised
 from gamps.paper.treatments import MODEL_FREE, RECIPES, BaselineName, baseline_of, seed_keys
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.search import Search, State
 from gamps.search.values import Imagined
 from gamps.trajectories import Trajectories
@@ -74,7 +74,7 @@ def recipe_on(
 
 def parameters(state: State) -> tuple[Array, Array]:
     """What there is to keep of a policy."""
-    policy = cast(LinearGaussian, state.policy)
+    policy = cast(LinearGaussianPolicy, state.policy)
     return policy.weights, policy.log_std
 
 
@@ -89,7 +89,7 @@ def outcomes(
     """Return, share of episodes in the hole and past it, by fresh episodes of the true game."""
 
     def one(weights: Array, log_std: Array, key: Array) -> dict[str, Array]:
-        policy = LinearGaussian(weights, env.policy().features, log_std=log_std)
+        policy = LinearGaussianPolicy(weights, env.policy().features, log_std=log_std)
         log = collect(env, policy, key, n=episodes, steps=HORIZON)
         discounts = env.discount ** jnp.arange(HORIZON)
         lost = jnp.any(log.rewards < -1, axis=1)

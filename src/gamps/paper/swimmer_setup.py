@@ -16,10 +16,10 @@ from jaxtyping import Array
 from gamps import search
 from gamps.datasets import collect
 from gamps.envs import swimmer
-from gamps.models import Ensemble, MLPGaussian, Quadratic, concatenated
+from gamps.models import Ensemble, MLPGaussianModel, Quadratic, concatenated
 from gamps.paper import treatments
 from gamps.paper.treatments import MODEL_FREE, RECIPES, BaselineName
-from gamps.policies import LinearGaussian
+from gamps.policies import LinearGaussianPolicy
 from gamps.search import Search, State
 from gamps.search.fitting import EachMember, Minibatches
 from gamps.search.importance import Chain, Clip, Window
@@ -116,8 +116,8 @@ def model_of(key: Array, log: Trajectories, treatment: Treatment) -> Any:
     """The paper's network, standardised by the log."""
     features = swimmer.clipped if treatment.clipped else concatenated
 
-    def one(key: Array) -> MLPGaussian:
-        return MLPGaussian.create(key, log, hidden=(32, 32), features=features)
+    def one(key: Array) -> MLPGaussianModel:
+        return MLPGaussianModel.create(key, log, hidden=(32, 32), features=features)
 
     if treatment.members == 1:
         return one(key)
@@ -175,7 +175,7 @@ def run(
 def evaluate(weights: np.ndarray, key: Array, n: int, std: float = 0.5) -> float:
     """Mean return of `n` fresh episodes in the simulator; with std 0, of the mean action."""
     log_std = jnp.full(swimmer.ACTIONS, math.log(max(std, 1e-12)), dtype=float)
-    policy = LinearGaussian(jnp.asarray(weights), log_std=log_std, learn_std=False)
+    policy = LinearGaussianPolicy(jnp.asarray(weights), log_std=log_std, learn_std=False)
     fresh = collect(swimmer.ID, policy, key, n=n, steps=swimmer.HORIZON)
     return float(fresh.rewards.sum(axis=1).mean())
 

@@ -14,15 +14,15 @@ from gamps._utils.networks import MLP
 from gamps.errors import DescriptionError
 from gamps.policies.boltzmann import Boltzmann
 from gamps.policies.features import Affine, OneHot, RadialBasis
-from gamps.policies.gaussian import Bent, LinearGaussian, MLPGaussian
+from gamps.policies.gaussian import LinearGaussianPolicy, MLPGaussianPolicy, SoftClipped
 from gamps.policies.types import Policy
 
 # Only these are ever built from a file: a name in it chooses among them and runs nothing else.
 KNOWN: dict[str, type] = {
-    "Bent": Bent,
+    "Bent": SoftClipped,
     "Boltzmann": Boltzmann,
-    "LinearGaussian": LinearGaussian,
-    "MLPGaussian": MLPGaussian,
+    "LinearGaussian": LinearGaussianPolicy,
+    "MLPGaussian": MLPGaussianPolicy,
     "OneHot": OneHot,
     "Affine": Affine,
     "RadialBasis": RadialBasis,
@@ -40,7 +40,7 @@ def describe(policy: Policy) -> dict[str, Any]:
       DescriptionError: for a class or a function of yours, which a reader could not rebuild.
 
     Examples:
-      >>> describe(LinearGaussian(jnp.zeros((2, 1)), log_std=jnp.zeros(1)))["class"]
+      >>> describe(LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1)))["class"]
       'LinearGaussian'
     """
     described: dict[str, Any] = _describe(policy, "policy")
@@ -82,20 +82,20 @@ def rebuild(description: Any) -> Policy:
 
 
 def _rebuild(content: Any, place: str) -> Any:
-    mend = "Write it by gamps.policies.describe"
+    fix = "Write it by gamps.policies.describe"
     if content is None or isinstance(content, (bool, int, float, str)):
         return content
     if not isinstance(content, dict):
-        raise DescriptionError(place, f"a {type(content).__name__}", mend)
+        raise DescriptionError(place, f"a {type(content).__name__}", fix)
     if "array" in content:
         if content.get("dtype") not in DTYPES:
-            raise DescriptionError(place, f"dtype {content.get('dtype')!r:.40}", mend)
+            raise DescriptionError(place, f"dtype {content.get('dtype')!r:.40}", fix)
         try:
             array = np.asarray(content["array"], dtype=content["dtype"])
         except (TypeError, ValueError, OverflowError) as error:
-            raise DescriptionError(place, f"no array: {error}", mend) from error
+            raise DescriptionError(place, f"no array: {error}", fix) from error
         if not np.isfinite(array).all():
-            raise DescriptionError(place, "not finite numbers", mend)
+            raise DescriptionError(place, "not finite numbers", fix)
         kind = jnp.result_type(float) if array.dtype.kind == "f" else array.dtype
         return jnp.asarray(array, dtype=kind)
     if isinstance(content.get("tuple"), list):
@@ -105,7 +105,7 @@ def _rebuild(content: Any, place: str) -> Any:
         raise DescriptionError(place, f"class {content.get('class')!r}", f"Known: {sorted(KNOWN)}")
     given = content.get("fields", {})
     if not isinstance(given, dict) or set(given) != {f.name for f in fields(cls)}:
-        raise DescriptionError(place, f"fields {sorted(given)} of {content['class']}", mend)
+        raise DescriptionError(place, f"fields {sorted(given)} of {content['class']}", fix)
     built: Any = object.__new__(cls)
     for name, value in given.items():
         object.__setattr__(built, name, _rebuild(value, f"{place}.{name}"))

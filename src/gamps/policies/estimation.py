@@ -18,7 +18,15 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from gamps.errors import SettingError
-from gamps.policies import Affine, Boltzmann, LinearGaussian, MLPGaussian, OneHot, Policy, log_probs
+from gamps.policies import (
+    Affine,
+    Boltzmann,
+    LinearGaussianPolicy,
+    MLPGaussianPolicy,
+    OneHot,
+    Policy,
+    log_probs,
+)
 from gamps.trajectories import Episode, Trajectories, flat, from_episodes, validate
 
 FOLDS = 5
@@ -59,8 +67,8 @@ def estimate(
       The policy and the log with its densities.
     """
     if len(episodes) < FOLDS:
-        finding = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"
-        raise SettingError("episodes", finding, f"Log at least {FOLDS}")
+        problem = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"
+        raise SettingError("episodes", problem, f"Log at least {FOLDS}")
     unknown = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
     log = from_episodes(unknown)
     choices = jnp.issubdtype(log.actions.dtype, jnp.integer)
@@ -135,8 +143,8 @@ def _mean(values: Float[Array, "N T"], log: Trajectories) -> Float[Array, ""]:
 
 def _check_vector(log: Trajectories) -> None:
     if log.actions.ndim != 3 or log.states.ndim != 3:
-        finding = f"{log.states.shape[2:]} and {log.actions.shape[2:]}"
-        raise SettingError("observations and actions", finding, "Flatten each into one vector")
+        problem = f"{log.states.shape[2:]} and {log.actions.shape[2:]}"
+        raise SettingError("observations and actions", problem, "Flatten each into one vector")
 
 
 def _log_std(residuals: np.ndarray, actions: np.ndarray) -> Array:
@@ -153,12 +161,14 @@ def _affine(key: Array, log: Trajectories) -> Policy:
     features = np.concatenate([seen, np.ones((len(seen), 1))], axis=1)
     weights, *_ = np.linalg.lstsq(features, acted, rcond=None)
     log_std = _log_std(acted - features @ weights, acted)
-    return LinearGaussian(jnp.asarray(weights, dtype=float), Affine(), log_std=log_std)
+    return LinearGaussianPolicy(jnp.asarray(weights, dtype=float), Affine(), log_std=log_std)
 
 
 def _network(key: Array, log: Trajectories) -> Policy:
     _check_vector(log)
-    made = MLPGaussian.create(key, observations=log.states.shape[-1], actions=log.actions.shape[-1])
+    made = MLPGaussianPolicy.create(
+        key, observations=log.states.shape[-1], actions=log.actions.shape[-1]
+    )
     policy: Any = _climbed(made, log, steps=1_500, learning_rate=3e-3)
     mask = np.asarray(log.mask)
     mean = np.asarray(jax.vmap(jax.vmap(policy.mean))(log.states))[mask]

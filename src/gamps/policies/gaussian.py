@@ -87,7 +87,7 @@ class Annealed(eqx.Module):
         return annealed
 
 
-class LinearGaussian(Gaussian):
+class LinearGaussianPolicy(Gaussian):
     """Mean linear in features of the observation.
 
     Attributes:
@@ -95,7 +95,7 @@ class LinearGaussian(Gaussian):
       features: maps one observation to `[F]`: `Affine`, `RadialBasis`, or any function.
 
     Examples:
-      >>> policy = LinearGaussian(jnp.ones((3, 1)), log_std=jnp.zeros(1))
+      >>> policy = LinearGaussianPolicy(jnp.ones((3, 1)), log_std=jnp.zeros(1))
       >>> float(policy.mean(jnp.array([2.0, 3.0]))[0])
       6.0
     """
@@ -108,8 +108,8 @@ class LinearGaussian(Gaussian):
         return self.weights.T @ self.features(observation)
 
 
-class Bent(LinearGaussian):
-    """A `LinearGaussian` whose mean is bent where the actuators clip.
+class SoftClipped(LinearGaussianPolicy):
+    """A `LinearGaussianPolicy` whose mean is bent where the actuators clip.
 
     All actions beyond the actuators' range do the same, so no gradient brings a mean back that has
     gone far beyond. What it goes beyond is therefore shortened.
@@ -119,8 +119,8 @@ class Bent(LinearGaussian):
       high: `[A]`, the largest.
 
     Examples:
-      >>> policy = LinearGaussian(jnp.ones((2, 1)), log_std=jnp.zeros(1))
-      >>> bent = Bent.of(policy, -1.0, 1.0)
+      >>> policy = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.zeros(1))
+      >>> bent = SoftClipped.of(policy, -1.0, 1.0)
       >>> [round(float(bent.mean(jnp.array([x]))[0]), 3) for x in (-0.5, 1.0)]
       [0.5, 1.3]
     """
@@ -129,7 +129,7 @@ class Bent(LinearGaussian):
     high: Float[Array, "*seeds A"] = eqx.field(kw_only=True)
 
     @classmethod
-    def of(cls, policy: LinearGaussian, low: ArrayLike, high: ArrayLike) -> Bent:
+    def of(cls, policy: LinearGaussianPolicy, low: ArrayLike, high: ArrayLike) -> SoftClipped:
         """The same policy, but for means beyond the range."""
         low, high = (jnp.broadcast_to(x, policy.log_std.shape).astype(float) for x in (low, high))
         return cls(
@@ -148,14 +148,14 @@ class Bent(LinearGaussian):
         return inside + SHORTENED * (straight - inside)
 
 
-class MLPGaussian(Gaussian):
+class MLPGaussianPolicy(Gaussian):
     """Mean by a network of the observation, the standard deviation the same everywhere.
 
     Attributes:
       network: from observation to mean, trainable.
 
     Examples:
-      >>> policy = MLPGaussian.create(jax.random.key(0), observations=8, actions=2)
+      >>> policy = MLPGaussianPolicy.create(jax.random.key(0), observations=8, actions=2)
       >>> policy.mean(jnp.zeros(8)).shape
       (2,)
     """
@@ -172,7 +172,7 @@ class MLPGaussian(Gaussian):
         hidden: Sequence[int] = (32, 32),
         std: float = 1.0,
         learn_std: bool = True,
-    ) -> MLPGaussian:
+    ) -> MLPGaussianPolicy:
         """A random network of the given sizes."""
         network = MLP(key, (observations, *hidden, actions))
         log_std = jnp.full(actions, jnp.log(std), dtype=float)

@@ -204,8 +204,8 @@ def _health(made: OpenRun) -> Section:
         densities=made.data.densities,
         discount=made.data.discount,
     )
-    rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.mend] for f in found]
-    header = ["", "looked at", "found", "mend"]
+    rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.fix] for f in found]
+    header = ["", "looked at", "found", "fix"]
     return Section("Health of the log", [Table(header, rows, [f.grade for f in found])])
 
 

@@ -18,7 +18,7 @@ from gamps.errors import SettingError
 from gamps.search.fitting import ClosedForm
 from gamps.search.importance import Clip
 from gamps.learner import Learner, ModelClass, Settings, model_classes
-from gamps.models import LinearGaussian
+from gamps.models import LinearGaussianModel
 from gamps.policies import Gaussian, Policy
 from gamps.search import Search
 from gamps.search.placement import laid_out
@@ -129,8 +129,8 @@ def assembled(
         parts["values"] = PerDecisionReturn(50)
     if spec.recipe not in MODEL_FREE:
         if learned.actions.dtype.kind != "f" or learned.states.dtype.kind != "f":
-            mend = "Take recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
-            raise SettingError("recipe", f"{spec.recipe}, with choices", mend)
+            fix = "Take recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
+            raise SettingError("recipe", f"{spec.recipe}, with choices", fix)
         name = "quadratic" if spec.model == "auto" else spec.model
         kind = classes(features, name)[name]
         model = _made(kind, name, jax.random.fold_in(key, 2), learned)
@@ -165,8 +165,8 @@ def _default(
         learning_rate=spec.learning_rate or settings.learning_rate,
     )
     if not isinstance(start, Gaussian):
-        mend = "Take recipe pgt or reinforce for choices"
-        raise SettingError("recipe", f"default, with {type(start).__name__}", mend)
+        fix = "Take recipe pgt or reinforce for choices"
+        raise SettingError("recipe", f"default, with {type(start).__name__}", fix)
     start = dataclasses.replace(start, learn_std=False)
     kinds = classes(features_of(spec.features, learned), spec.model)
     for name, kind in kinds.items():
@@ -186,8 +186,8 @@ def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any
     try:
         return kind.make(key, log)
     except Exception as error:  # a class of the user's own may fail in any way
-        finding = f"{name} failed: {type(error).__name__}: {error}"
-        raise SettingError("model", finding, "Make it from a key and the log") from error
+        problem = f"{name} failed: {type(error).__name__}: {error}"
+        raise SettingError("model", problem, "Make it from a key and the log") from error
 
 
 def classes(features: Callable[..., Any], name: str) -> dict[str, ModelClass]:
@@ -203,7 +203,7 @@ def classes(features: Callable[..., Any], name: str) -> dict[str, ModelClass]:
 
 
 def _linear(features: Callable[..., Any]) -> ModelClass:
-    def make(key: jax.Array, log: Trajectories) -> LinearGaussian:
+    def make(key: jax.Array, log: Trajectories) -> LinearGaussianModel:
         del key
 
         def biased(observation: Any, action: Any) -> jax.Array:
@@ -211,6 +211,6 @@ def _linear(features: Callable[..., Any]) -> ModelClass:
 
         size = jax.eval_shape(biased, log.states[0, 0], log.actions[0, 0]).shape[0]
         zeros = jnp.zeros((size, log.states.shape[-1]), dtype=float)
-        return LinearGaussian(zeros, zeros, biased, jnp.full(log.states.shape[-1], 1e-3))
+        return LinearGaussianModel(zeros, zeros, biased, jnp.full(log.states.shape[-1], 1e-3))
 
     return ModelClass(make, ClosedForm())

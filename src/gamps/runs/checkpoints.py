@@ -64,8 +64,8 @@ def save(
         folder.mkdir(parents=True, exist_ok=True)
         atomic_io.write_folder(target, _title(number), contents)
     except OSError as error:
-        finding = error.strerror or str(error)
-        raise OutputError(f"{target}: {finding}. Earlier checkpoints are intact") from error
+        problem = error.strerror or str(error)
+        raise OutputError(f"{target}: {problem}. Earlier checkpoints are intact") from error
     # Higher numbers are of checkpoints that were refused; they go as theirs are written again.
     atomic_io.clear_leftovers(folder)
     earlier = [path for path in numbered(folder) if int(path.name) <= number]

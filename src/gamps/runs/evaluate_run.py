@@ -43,8 +43,8 @@ def evaluate_run(
     densities, dropped = run.data.densities, 0
     if log:
         if log_sha256(log) == log_sha256(run.spec.log):
-            mend = "Leave it out: its held-out part is taken"
-            raise SettingError("log", f"{log} is what the policy was trained on", mend)
+            fix = "Leave it out: its held-out part is taken"
+            raise SettingError("log", f"{log} is what the policy was trained on", fix)
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, run.learned)
@@ -67,8 +67,8 @@ def _same_spaces(one: Trajectories, other: Trajectories) -> None:
         a, b = (getattr(log, name) for log in (one, other))
         if a.shape[2:] != b.shape[2:] or a.dtype.kind != b.dtype.kind:
             shapes = [f"{list(x.shape[2:])} {x.dtype}" for x in (a, b)]
-            finding = f"{name} {shapes[0]}, the run's {shapes[1]}"
-            raise SettingError("log", finding, "Give a log of the same controller")
+            problem = f"{name} {shapes[0]}, the run's {shapes[1]}"
+            raise SettingError("log", problem, "Give a log of the same controller")
 
 
 def rows_of(evaluated: RunEvaluation) -> list[list[str]]:

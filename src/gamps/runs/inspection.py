@@ -1,6 +1,6 @@
-"""Whether a log is fit to learn from: findings, graded, each with its mend.
+"""Whether a log is fit to learn from: findings, graded, each with its fix.
 
-Fatal: training would fail or its result mean nothing. Warning: it will run, and the finding limits
+Fatal: training would fail or its result mean nothing. Warning: it will run, and the problem limits
 what it can show. Note: worth knowing.
 """
 
@@ -34,13 +34,13 @@ class Finding(NamedTuple):
       grade: fatal, warning or note.
       what: was looked at.
       found: in the log.
-      mend: what to do about it; empty where nothing needs to be done.
+      fix: what to do about it; empty where nothing needs to be done.
     """
 
     grade: str
     what: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def inspect(
@@ -77,14 +77,14 @@ def inspect(
 
 
 def refuse_unfit(found: list[Finding]) -> None:
-    """Raise the first fatal finding.
+    """Raise the first fatal problem.
 
     Raises:
       UnfitLogError: if there is one.
     """
-    for finding in found:
-        if finding.grade == FATAL:
-            raise UnfitLogError(finding.what, finding.found, finding.mend)
+    for problem in found:
+        if problem.grade == FATAL:
+            raise UnfitLogError(problem.what, problem.found, problem.fix)
 
 
 def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
@@ -104,8 +104,8 @@ def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
         grade = FATAL if n < 7 else WARNING
         yield Finding(grade, "episodes", f"only {n}", "Log more: a fifth is held out for judging")
     if densities == "estimated":
-        mend = "Log the density of every action when it is drawn"
-        yield Finding(WARNING, "densities", "estimated from the actions, not logged", mend)
+        fix = "Log the density of every action when it is drawn"
+        yield Finding(WARNING, "densities", "estimated from the actions, not logged", fix)
 
 
 def _columns(log: Trajectories) -> Iterator[Finding]:
@@ -115,16 +115,16 @@ def _columns(log: Trajectories) -> Iterator[Finding]:
         if array.dtype.kind != "f":
             continue
         for j in np.flatnonzero(array.std(axis=0) == 0):
-            mend = "Drop it: a constant teaches nothing"
+            fix = "Drop it: a constant teaches nothing"
             grade = WARNING if name == "observations" else FATAL
             if name == "actions":
-                mend = "Log a stochastic policy: without noise there is no density"
-            yield Finding(grade, f"{name}[{j}]", f"constant, {array[0, j]:.4g}", mend)
+                fix = "Log a stochastic policy: without noise there is no density"
+            yield Finding(grade, f"{name}[{j}]", f"constant, {array[0, j]:.4g}", fix)
         spread = array.std(axis=0)
         wide = spread.max() / max(spread[spread > 0].min(initial=np.inf), 1e-300)
         if np.isfinite(wide) and wide > 1e4:
-            mend = "Bring them to similar units"
-            yield Finding(WARNING, name, f"scales differ by {wide:.1g}", mend)
+            fix = "Bring them to similar units"
+            yield Finding(WARNING, name, f"scales differ by {wide:.1g}", fix)
 
 
 def _duplicates(log: Trajectories) -> Iterator[Finding]:
@@ -138,21 +138,21 @@ def _duplicates(log: Trajectories) -> Iterator[Finding]:
         seen.setdefault(content, i)
     if pairs:
         first = f"episode {pairs[0][1]} repeats episode {pairs[0][0]}"
-        mend = "Drop the copies: they count as evidence that is not there"
-        yield Finding(WARNING, "duplicates", f"{len(pairs)}: {first}", mend)
+        fix = "Drop the copies: they count as evidence that is not there"
+        yield Finding(WARNING, "duplicates", f"{len(pairs)}: {first}", fix)
 
 
 def _densities(log: Trajectories) -> Iterator[Finding]:
     values = np.asarray(log.behaviour_log_prob)[np.asarray(log.mask)]
     found = f"{values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
     if log.actions.dtype.kind == "i" and values.max() > 1e-5:
-        mend = "A choice has a probability of at most one: log its logarithm"
-        yield Finding(FATAL, "log-densities", found, mend)
+        fix = "A choice has a probability of at most one: log its logarithm"
+        yield Finding(FATAL, "log-densities", found, fix)
         return
     yield Finding(NOTE, "log-densities", found)
     if values.std() == 0 and log.actions.dtype.kind == "f":
-        mend = "A normal density differs from draw to draw; log each action's own"
-        yield Finding(FATAL, "log-densities", "the same for every action", mend)
+        fix = "A normal density differs from draw to draw; log each action's own"
+        yield Finding(FATAL, "log-densities", "the same for every action", fix)
 
 
 def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
@@ -162,14 +162,14 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
             if values.shape != log.mask.shape:
                 raise TypeError(f"{name} gives {values.shape[2:]} a step and not one number")
     except Exception as error:  # a user's function may fail in any way
-        mend = "It takes one observation, one action and the next observation, as JAX arrays"
-        yield Finding(FATAL, "task", _said(error), mend)
+        fix = "It takes one observation, one action and the next observation, as JAX arrays"
+        yield Finding(FATAL, "task", _said(error), fix)
         return
     mask = np.asarray(log.mask)
     known, logged = np.asarray(rewards)[mask], np.asarray(log.rewards)[mask]
     if not np.isfinite(known).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(rewards)) & mask)[0])
-        yield Finding(FATAL, "reward", f"not finite at {place}", "Mend the reward function")
+        yield Finding(FATAL, "reward", f"not finite at {place}", "Fix the reward function")
         return
     off = np.abs(known - logged)
     worst = np.argwhere(mask)[int(off.argmax())]
@@ -181,8 +181,8 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
             WARNING, "reward", f"constant, {logged[0]:.4g}", "Nothing to be learned but ends"
         )
     elif r2 < 0.5:
-        mend = "The task's reward is not the logged one: mend the function or the units"
-        yield Finding(FATAL, "reward", found, mend)
+        fix = "The task's reward is not the logged one: fix the function or the units"
+        yield Finding(FATAL, "reward", found, fix)
     elif r2 < 0.99:
         yield Finding(WARNING, "reward", found, "Look at the worst step: what does it not know?")
     else:
@@ -197,7 +197,7 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
         share = differ.any(axis=1).mean()
         grade = FATAL if share > 0.1 else WARNING
         found = f"differs in {share:.0%} of the episodes; at {place} {says}"
-        yield Finding(grade, "termination", found, "Mend terminal, or the log's flags")
+        yield Finding(grade, "termination", found, "Fix terminal, or the log's flags")
     else:
         yield Finding(NOTE, "termination", "as logged")
 
@@ -225,8 +225,8 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     try:
         own = np.asarray(eqx.filter_jit(log_probs)(policy, log))
     except Exception as error:  # a policy of the user's own may fail in any way
-        mend = "It must take the log's observations and actions"
-        yield Finding(FATAL, "policy", _said(error), mend)
+        fix = "It must take the log's observations and actions"
+        yield Finding(FATAL, "policy", _said(error), fix)
         return
     if not np.isfinite(own[np.asarray(log.mask)]).all():
         yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
@@ -234,8 +234,8 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     ess, k, _ = evaluation.support(policy, log)
     found = f"ESS {ess:.1f} of {log.n_trajectories} episodes, Pareto-k {k:.2f}"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
-        mend = "The policy to be trained starts far from the log's: start from --policy behaviour"
-        yield Finding(WARNING, "support", found, mend)
+        fix = "The policy to be trained starts far from the log's: start from --policy behaviour"
+        yield Finding(WARNING, "support", found, fix)
     else:
         yield Finding(NOTE, "support", found)
 

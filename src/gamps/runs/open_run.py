@@ -70,8 +70,8 @@ def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]
     known = set(_contents(learned))
     kept = [i for i, content in enumerate(_contents(log)) if content not in known]
     if len(kept) < 3:
-        finding = f"{len(kept)} of {log.n_trajectories} episodes are new to the training"
-        raise SettingError("log", finding, "Give a log that it was not made of")
+        problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the training"
+        raise SettingError("log", problem, "Give a log that it was not made of")
     rows = np.asarray(kept)
     return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)
 

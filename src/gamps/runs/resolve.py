@@ -24,9 +24,9 @@ from gamps.trajectories import Trajectories
 def imported(target: str, field: str) -> Any:
     """The object that `module:object` names, looked for from the current folder on."""
     module, _, name = target.partition(":")
-    mend = "Say it like mytask:task, module and object, both importable from here"
+    fix = "Say it like mytask:task, module and object, both importable from here"
     if not module or not name:
-        raise SettingError(field, repr(target), mend)
+        raise SettingError(field, repr(target), fix)
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -34,28 +34,28 @@ def imported(target: str, field: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # a user's module may fail in any way
-        raise SettingError(field, f"{target}: {type(error).__name__}: {error}", mend) from error
+        raise SettingError(field, f"{target}: {type(error).__name__}: {error}", fix) from error
     return found
 
 
-def _object(target: str, field: str, kind: type, mend: str) -> Any:
+def _object(target: str, field: str, kind: type, fix: str) -> Any:
     """An object of a kind, or what a function without arguments makes."""
     found = imported(target, field)
     if callable(found) and not isinstance(found, kind):
         try:
             found = found()
         except Exception as error:  # a user's function may fail in any way
-            finding = f"{target}() failed: {type(error).__name__}: {error}"
-            raise SettingError(field, finding, "It takes no argument") from error
+            problem = f"{target}() failed: {type(error).__name__}: {error}"
+            raise SettingError(field, problem, "It takes no argument") from error
     if not isinstance(found, kind):
-        raise SettingError(field, f"{target} is a {type(found).__name__}", mend)
+        raise SettingError(field, f"{target} is a {type(found).__name__}", fix)
     return found
 
 
 def task_of(target: str) -> Task:
     """The known part of the problem."""
-    mend = "Make it a gamps.Task(reward, discount, terminal)"
-    found: Task = _object(target, "task", Task, mend)
+    fix = "Make it a gamps.Task(reward, discount, terminal)"
+    found: Task = _object(target, "task", Task, fix)
     return found
 
 
@@ -93,9 +93,9 @@ def features_of(target: str, log: Trajectories) -> Callable[..., Any]:
     try:
         shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
     except Exception as error:  # a user's function may fail in any way
-        finding = f"{target} failed: {type(error).__name__}: {error}"
-        mend = "It takes one observation and one action and gives a vector"
-        raise SettingError("features", finding, mend) from error
+        problem = f"{target} failed: {type(error).__name__}: {error}"
+        fix = "It takes one observation and one action and gives a vector"
+        raise SettingError("features", problem, fix) from error
     if len(shape) != 1:
         raise SettingError("features", f"{target} gives {shape}", "It has to give one vector")
     return made
@@ -105,8 +105,8 @@ def model_named(target: str) -> ModelClass:
     """The class of models that `module:object` names."""
     found = imported(target, "model")
     if not isinstance(found, ModelClass):
-        finding = f"{target} is a {type(found).__name__}"
-        raise SettingError("model", finding, "Make it a gamps.learner.ModelClass")
+        problem = f"{target} is a {type(found).__name__}"
+        raise SettingError("model", problem, "Make it a gamps.learner.ModelClass")
     return found
 
 

@@ -71,17 +71,17 @@ def check(spec: TrainSpec) -> None:
     if not spec.task:
         raise SettingError("task", "missing", "Say --task module:object, a gamps.Task")
     if spec.recipe not in RECIPES:
-        mend = f"Choose one of {', '.join(RECIPES)}"
-        raise SettingError("recipe", repr(spec.recipe), mend)
+        fix = f"Choose one of {', '.join(RECIPES)}"
+        raise SettingError("recipe", repr(spec.recipe), fix)
     check_choice("model", spec.model, MODELS)
     check_choice("policy", spec.policy, POLICIES)
     if spec.recipe in MODEL_FREE and (spec.model != "auto" or spec.features):
         name = "features" if spec.features else "model"
-        finding = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
-        raise SettingError(name, finding, "Leave it out, or take another recipe")
+        problem = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
+        raise SettingError(name, problem, "Leave it out, or take another recipe")
     if spec.stream and spec.recipe == "default":
-        mend = "Take gamps, ml, pgt or another of the paper's, or leave stream out"
-        raise SettingError("recipe", "default, which needs the whole log in memory", mend)
+        fix = "Take gamps, ml, pgt or another of the paper's, or leave stream out"
+        raise SettingError("recipe", "default, which needs the whole log in memory", fix)
     if spec.some < 0 or (spec.some and not spec.stream):
         raise SettingError("some", f"{spec.some}", "With stream, say how many shards; 0 for all")
     if not 0 <= spec.seed < 2**32:
@@ -97,8 +97,8 @@ def check(spec: TrainSpec) -> None:
 def check_choice(name: str, given: str, choices: Sequence[str]) -> None:
     """Refuse what is none of the choices and names no object either."""
     if given not in choices and ":" not in given:
-        mend = f"Choose one of {', '.join(choices)}, or module:object"
-        raise SettingError(name, repr(given), mend)
+        fix = f"Choose one of {', '.join(choices)}, or module:object"
+        raise SettingError(name, repr(given), fix)
 
 
 def modules_of_others(settings: Mapping[str, Any]) -> dict[str, str]:

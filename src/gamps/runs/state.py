@@ -44,17 +44,17 @@ def restored(like: Progress, arrays: Mapping[str, np.ndarray]) -> Progress:
     Raises:
       CheckpointError: if they are those of another policy, model or optimiser.
     """
-    mend = "Resume with the settings of the run, or start a new one"
+    fix = "Resume with the settings of the run, or start a new one"
     named = _named(like)
     expected = {name for name, _ in named}
     for name in sorted(expected ^ set(arrays)):
-        finding = "missing" if name in expected else "not expected"
-        raise CheckpointError(name, finding, mend)
+        problem = "missing" if name in expected else "not expected"
+        raise CheckpointError(name, problem, fix)
     for name, leaf in named:
         found, wanted = arrays[name], np.asarray(leaf)
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
-            finding = f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}"
-            raise CheckpointError(name, f"{finding}{list(wanted.shape)}", mend)
+            problem = f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}"
+            raise CheckpointError(name, f"{problem}{list(wanted.shape)}", fix)
     dynamic, static = eqx.partition((like.state, like.best), eqx.is_array)
     leaves = [jax.numpy.asarray(arrays[name]) for name, _ in named]
     state, best = eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), leaves), static)

@@ -6,15 +6,15 @@ weighted mean of -log p̂ after fitting.
 
 from gamps.search.fitting.closed_form import ClosedForm, Keep, negative_log_likelihood
 from gamps.search.fitting.descent import GradientDescent, Minibatches
-from gamps.search.fitting.drawn import Drawn
+from gamps.search.fitting.drawn import SubsampledFit
 from gamps.search.fitting.members import EachMember
 
 __all__ = [
     "ClosedForm",
-    "Drawn",
     "EachMember",
     "GradientDescent",
     "Keep",
     "Minibatches",
+    "SubsampledFit",
     "negative_log_likelihood",
 ]

@@ -31,7 +31,7 @@ class ClosedForm(eqx.Module):
     """What a model makes of its sufficient statistics.
 
     The exact maximiser of the weighted likelihood for models of finitely many states, weighted
-    least squares for `models.LinearGaussian`.
+    least squares for `models.LinearGaussianModel`.
     """
 
     def __call__(

@@ -15,7 +15,7 @@ from gamps.search.sampling import drawn, single
 from gamps.trajectories import Trajectories
 
 
-class Drawn(eqx.Module):
+class SubsampledFit(eqx.Module):
     """Fits to transitions drawn in proportion to their weights, which then count alike.
 
     The weighted likelihood keeps its mean. The model is noisier than that of the whole log, by as

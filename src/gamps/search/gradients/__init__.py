@@ -5,7 +5,7 @@ baseline are then computed at the pairs, whichever they are.
 """
 
 from gamps.search.gradients.all_actions import AllActions
-from gamps.search.gradients.drawn import Drawn
+from gamps.search.gradients.drawn import SubsampledPairs
 from gamps.search.gradients.logged import Logged, Pairs, off_policy
 
-__all__ = ["AllActions", "Drawn", "Logged", "Pairs", "off_policy"]
+__all__ = ["AllActions", "Logged", "Pairs", "SubsampledPairs", "off_policy"]

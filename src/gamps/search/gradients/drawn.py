@@ -16,7 +16,7 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 
-class Drawn(eqx.Module):
+class SubsampledPairs(eqx.Module):
     """Logged pairs drawn in proportion to γ^t ρ_{0:t} ‖∇ log π(a_t|s_t)‖, and corrected for it.
 
     The gradient keeps its mean exactly. A pair that is not drawn needs no Q, so that the rollouts,

@@ -17,7 +17,7 @@ from gamps.errors import SettingError
 from gamps.search import Info, Search, State, placement, sampling
 from gamps.search.algorithm import nothing
 from gamps.search.fitting import ClosedForm, Keep
-from gamps.search.gradients import Drawn, Logged
+from gamps.search.gradients import Logged, SubsampledPairs
 from gamps.search.importance import self_normalise
 from gamps.search.streaming.shard import climbed, fitted, gradient_of, statistics_of, weights_of
 from gamps.search.streaming.sums import Sums, totals
@@ -55,12 +55,12 @@ def check(search: Search) -> None:
     for name, allowed in (
         ("fit", (ClosedForm, Keep)),
         ("weighting", (GradientAware, Ones)),
-        ("pairs", (Logged, Drawn)),
+        ("pairs", (Logged, SubsampledPairs)),
     ):
         if not isinstance(part := getattr(search, name), allowed):
-            mend = f"Use {' or '.join(kind.__name__ for kind in allowed)}"
-            finding = f"{type(part).__name__} looks at the whole log at once"
-            raise SettingError(name, finding, mend)
+            fix = f"Use {' or '.join(kind.__name__ for kind in allowed)}"
+            problem = f"{type(part).__name__} looks at the whole log at once"
+            raise SettingError(name, problem, fix)
     if isinstance(search.values, FittedQ) or getattr(search.values, "tail", None) is not None:
         raise SettingError("values", "FittedQ is fitted to the whole log", "Leave the tail out")
     if self_normalise in (search.ratio, search.weight_ratio):
