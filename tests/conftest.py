@@ -15,6 +15,15 @@ from jax.experimental.compilation_cache import compilation_cache
 jax.config.update("jax_enable_x64", True)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The standing tier leaves out what is marked `full`."""
+    if os.environ.get("GAMPS_FULL"):
+        return
+    full = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=full)
+    items[:] = [item for item in items if item not in set(full)]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder of compiled programs for a run: its workers, and the processes that they start.

@@ -1,0 +1,394 @@
+"""Seeded faults, and the tests of the standing tier that cover the file of each."""
+
+# A fault is caught by the first of these that fails; those most likely to are named first.
+COVERED_BY = {
+    "_utils/atomic_io.py": ["test_checkpoints", "test_atomic_io"],
+    "_utils/compile_cache.py": ["test_compile_cache"],
+    "cluster/": ["test_launch"],
+    "datasets/": ["test_datasets", "test_shards"],
+    "evaluation/": ["test_evaluation", "test_training"],
+    "exact/": ["test_exact", "test_bounds"],
+    "models/": ["test_battery", "test_fitting"],
+    "policies/": ["test_battery", "test_parts", "test_exact"],
+    "runs/checkpoints.py": ["test_checkpoints", "test_training"],
+    "runs/results.py": ["test_launch"],
+    "runs/": ["test_training"],
+    "search/fitting/": ["test_fitting", "test_battery"],
+    "search/gradients/": ["test_exact", "test_drawn", "test_all_actions"],
+    "search/importance.py": ["test_importance", "test_exact"],
+    "search/streaming/": ["test_streaming"],
+    "search/values/": [
+        "test_imagined",
+        "test_exact",
+        "test_parts",
+        "test_streaming",
+        "test_all_actions",
+    ],
+    "search/weights.py": ["test_exact", "test_parts"],
+    "trajectories.py": ["test_trajectories", "test_training"],
+}
+
+# name: (file, the text as it is, the text with the fault)
+FAULTS = {
+    "discount dropped": (
+        "search/importance.py",
+        "log_rho + steps * jnp.log(discount)",
+        "log_rho + 0 * jnp.log(discount)",
+    ),
+    "ratio shifted by a step": (
+        "search/importance.py",
+        "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)",
+        "jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1) - ratios",
+    ),
+    "behaviour density ignored": (
+        "search/importance.py",
+        "- trajectories.behaviour_log_prob",
+        "- 0 * trajectories.rewards",
+    ),
+    "mask missing in the ratios": (
+        "search/importance.py",
+        "jnp.where(mask, log_weights - log_scale, -jnp.inf)",
+        "log_weights - log_scale",
+    ),
+    "effective sample size without the square": (
+        "search/importance.py",
+        "squares = jnp.sum(weights**2)",
+        "squares = jnp.sum(weights)",
+    ),
+    "wrong norm": (
+        "policies/types.py",
+        "return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in leaves))",
+        "return jnp.asarray(sum(jnp.sum(leaf**2) for leaf in leaves))",
+    ),
+    "score of forced rows kept": (
+        "policies/boltzmann.py",
+        "return jnp.where(forced >= 0, certain, free)",
+        "return free",
+    ),
+    "score norms not accumulated": (
+        "search/weights.py",
+        "jnp.cumsum(norms, axis=1)",
+        "norms",
+    ),
+    "mask missing in the fit": (
+        "search/fitting/closed_form.py",
+        "used = jnp.where(trajectories.mask, weights, 0.0)\n        #",
+        "used = weights\n        #",
+    ),
+    "returns from the start, not to go": (
+        "search/values/logged.py",
+        "jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]",
+        "jnp.cumsum(rewards, axis=1)",
+    ),
+    "episode ratio taken at the first step": (
+        "search/values/logged.py",
+        "whole_episode(ratios.log_rho, trajectories.mask)",
+        "ratios.log_rho[:, 0]",
+    ),
+    "imagined episodes do not end": (
+        "search/values/exact.py",
+        "jnp.where(everywhere(task.terminal), 0.0, transitions)",
+        "transitions",
+    ),
+    "state value not subtracted": (
+        "search/values/baselines.py",
+        "return ratios.discounted_rho * values.state_values",
+        "return 0 * ratios.discounted_rho",
+    ),
+    "baseline of another variance": (
+        "search/values/baselines.py",
+        "jnp.sum(rho**2 * squares, axis=0)",
+        "jnp.sum(rho * squares, axis=0)",
+    ),
+    "gradient not divided by N": (
+        "search/gradients/logged.py",
+        "jnp.sum(terms) / count",
+        "jnp.sum(terms)",
+    ),
+    "η from visits, not from scores": (
+        "exact/tabular.py",
+        "nu.ravel() @ reachability",
+        "occupancy(mdp, pi).ravel() @ reachability",
+    ),
+    "Theorem 1 with the printed constant": (
+        "exact/bounds.py",
+        "power = 2 if printed else 3",
+        "power = 2",
+    ),
+    "imagined trajectories do not end": (
+        "search/values/rollouts.py",
+        "jnp.where(ends(states, actions, following), 0.0, discount * weight)",
+        "discount * weight",
+    ),
+    "imagined rewards not discounted": (
+        "search/values/rollouts.py",
+        "0.0, discount * weight)",
+        "0.0, weight)",
+    ),
+    "values put back one step late": (
+        "search/values/rollouts.py",
+        "values[place.reshape(log.mask.shape)]",
+        "values[place.reshape(log.mask.shape) + 1]",
+    ),
+    "last block forgotten": (
+        "search/values/rollouts.py",
+        "-(-jnp.sum(mask) // starts)",
+        "jnp.sum(mask) // starts",
+    ),
+    "rollouts of one start share their noise": (
+        "search/values/rollouts.py",
+        "noise = normal(key, (*shape, starts, drawn), dtype)",
+        "noise = jnp.zeros((*shape, starts, drawn), dtype) +"
+        " jax.random.normal(key, (*shape, starts, 1), dtype)",
+    ),
+    "V starts with the logged action": (
+        "search/values/imagined.py",
+        "actions if given else None",
+        "actions",
+    ),
+    "noise by the place in a part": (
+        "search/values/imagined.py",
+        "-(before % (size // rollouts) * rollouts)",
+        "0",
+    ),
+    "parts added on different scales": (
+        "search/streaming/sums.py",
+        "left * x + right * y",
+        "x + y",
+    ),
+    "drawn pairs not corrected for": (
+        "search/gradients/drawn.py",
+        "/ jnp.where(norm > 0, norm, 1.0)",
+        "/ jnp.mean(norm)",
+    ),
+    "antithetic half not negated": (
+        "search/values/rollouts.py",
+        "jnp.concatenate([noise, -noise], axis=-1)",
+        "jnp.concatenate([noise, noise], axis=-1)",
+    ),
+    "noise of one start laid over several": (
+        "search/values/imagined.py",
+        "repeated(z, distinct, shared_by)",
+        "jnp.repeat(z, starts // distinct, axis=-1)",
+    ),
+    "an action's mirror image in its own baseline": (
+        "search/values/baselines.py",
+        "(total - q_values - mirrored) / (count - 2)",
+        "(total - q_values) / (count - 1)",
+    ),
+    "a terminal step taken": (
+        "search/gradients/all_actions.py",
+        "return where(alive, moved, states)",
+        "return moved",
+    ),
+    "tail not discounted": (
+        "search/values/rollouts.py",
+        "jnp.where(weight > 0, weight * rest, 0.0)",
+        "jnp.where(weight > 0, rest, 0.0)",
+    ),
+    "fitted Q goes on past the end": (
+        "search/values/fitted.py",
+        "jnp.where(goes_on, self.features(following, following_action), 0.0)",
+        "self.features(following, following_action)",
+    ),
+    "rectifier left out of the draw": (
+        "models/gaussian.py",
+        "observation - jnp.maximum(difference, 0.0)",
+        "observation - difference",
+    ),
+    "mean deviation taken for the standard one": (
+        "models/linear_gaussian.py",
+        "UNBIASED * deviation",
+        "deviation",
+    ),
+    "a window one step too wide": (
+        "search/importance.py",
+        "((0, 0), (self.steps, 0))",
+        "((0, 0), (self.steps + 1, 0))",
+    ),
+    "weights left out of minibatches": (
+        "search/fitting/descent.py",
+        "jnp.where(weights > 0, weights * log_prob, 0.0)",
+        "jnp.where(weights >= 0, log_prob, 0.0)",
+    ),
+    "regression without its weights": (
+        "search/values/baselines.py",
+        "features.T @ (flat(rho)[:, None] * features)",
+        "features.T @ features",
+    ),
+    "densities not compared on loading": (
+        "datasets/reading.py",
+        "        _check_densities(trajectories, behaviour)",
+        "        pass",
+    ),
+    "alignment of infos not checked": (
+        "datasets/reading.py",
+        "if not np.isnan(log_prob[0]):",
+        "if False:",
+    ),
+    "density of the clipped action": (
+        "policies/gaussian.py",
+        "norm.logpdf(action,",
+        "norm.logpdf(jnp.clip(action, -1, 1),",
+    ),
+    "policies chosen by what they learned from": (
+        "runs/build.py",
+        "iterations=spec.iterations, held_out=held_out",
+        "iterations=spec.iterations, held_out=learned",
+    ),
+    "choosing episodes learned from too": (
+        "runs/build.py",
+        "learned, held_out = split(learned, spec.held_out, seed=spec.seed)",
+        "_, held_out = split(learned, spec.held_out, seed=spec.seed)",
+    ),
+    "policies chosen by the verdict's episodes": (
+        "runs/build.py",
+        "learned, held_out = split(learned, spec.held_out, seed=spec.seed)",
+        "learned, held_out = split(data.trajectories, spec.held_out, seed=spec.seed)",
+    ),
+    "parts of a split overlap": (
+        "trajectories.py",
+        "np.sort(order[held:]), np.sort(order[:held])",
+        "np.sort(order[held - 1 :]), np.sort(order[:held])",
+    ),
+    "policies on disk chosen by what they learned from": (
+        "runs/build.py",
+        "judged = held_out.sample(SAMPLE)",
+        "judged = learned.sample(SAMPLE)",
+    ),
+    "Q fitted to the held-out episodes": (
+        "runs/evaluate_run.py",
+        "run.learned,\n        run.held_out,\n        run.task",
+        "run.held_out,\n        run.held_out,\n        run.task",
+    ),
+    "tail index without a say in the support": (
+        "evaluation/verdict.py",
+        " and not k > most:",
+        ":",
+    ),
+    "episodes needed without the square": (
+        "evaluation/verdict.py",
+        "((gain.estimate - gain.low) / gain.estimate) ** 2",
+        "((gain.estimate - gain.low) / gain.estimate)",
+    ),
+    "degrees of freedom not less one": (
+        "evaluation/intervals.py",
+        "stdtrit(n - 1, confidence)",
+        "stdtrit(n, confidence)",
+    ),
+    "normal quantile for Student's": (
+        "evaluation/intervals.py",
+        "stdtrit(n - 1, confidence)",
+        "ndtri(confidence)",
+    ),
+    "bias corrected to the wrong side": (
+        "evaluation/intervals.py",
+        "bias = ndtri(np.clip(",
+        "bias = -ndtri(np.clip(",
+    ),
+    "tail index without its prior": (
+        "search/importance.py",
+        "found = (index(best) * size + 0.5 * 10) / (size + 10)",
+        "found = index(best)",
+    ),
+    "a fifth of all weights is the tail": (
+        "search/importance.py",
+        "int(min(n / 5, 3 * n**0.5))",
+        "int(n / 5)",
+    ),
+    "what cannot happen is part of the tail": (
+        "search/importance.py",
+        "xp.where(nothing, xp.where(least < xp.inf, least, 0.0), log_weights)",
+        "xp.maximum(log_weights, -700.0)",
+    ),
+    "bootstrap by steps": (
+        "search/fitting/members.py",
+        "(len(weights), 1), weights.dtype",
+        "weights.shape, weights.dtype",
+    ),
+    "foreign folder of programs": (
+        "_utils/compile_cache.py",
+        "if others or foreign:",
+        "if others:",
+    ),
+    "bytes not synced": (
+        "_utils/atomic_io.py",
+        "        os.fsync(file.fileno())\n",
+        "",
+    ),
+    "entries not synced": (
+        "_utils/atomic_io.py",
+        "        os.fsync(handle)\n",
+        "        pass\n",
+    ),
+    "shards count alike however many trajectories they hold": (
+        "search/streaming/shard.py",
+        "lambda g: g * count, gradient.ascent",
+        "lambda g: g, gradient.ascent",
+    ),
+    "padding weighs in a shard's fit": (
+        "search/streaming/shard.py",
+        "jnp.where(log.mask, weights, 0.0)",
+        "weights",
+    ),
+    "some shards taken for the whole log": (
+        "search/streaming/loop.py",
+        "count = shards.n_trajectories * some / len(shards)",
+        "count = shards.n_trajectories",
+    ),
+    "every shard begins at step zero": (
+        "search/streaming/loop.py",
+        "before = before + jnp.sum(shard.mask)",
+        "before = before + 0",
+    ),
+    "the newest checkpoints are dropped": (
+        "runs/checkpoints.py",
+        "earlier[:-keep]",
+        "earlier[keep:]",
+    ),
+    "the oldest checkpoint is taken up": (
+        "runs/checkpoints.py",
+        "for path in reversed(numbered(folder)):",
+        "for path in numbered(folder):",
+    ),
+    "a checkpoint of other settings is taken up": (
+        "runs/loop.py",
+        'if found.plain["settings"] != runs.digest(out):',
+        "if False:",
+    ),
+    "iterations without a checkpoint are reported twice": (
+        "runs/loop.py",
+        "                runs.cut(out, done)",
+        "                pass",
+    ),
+    "damage to a file is not seen": (
+        "_utils/atomic_io.py",
+        "if _line(name, content) not in ",
+        "if False and _line(name, content) not in ",
+    ),
+    "a damaged result is kept": (
+        "runs/results.py",
+        "if _sealed(content) != content:",
+        "if False:",
+    ),
+    "a failure that follows from a loss counts first": (
+        "cluster/attempt.py",
+        "for kind in (Lost, Failure):",
+        "for kind in (Failure, Lost):",
+    ),
+    "the same failure looks new by its port": (
+        "cluster/member.py",
+        're.sub(r"[0-9a-fx]*\\d[0-9a-fx]*", "", f.message)',
+        "f.message",
+    ),
+    "one attempt too many": (
+        "cluster/jobs.py",
+        "if lost >= TRIES:",
+        "if lost > TRIES:",
+    ),
+    "two tasks of a sweep share a name": (
+        "cluster/sweeps.py",
+        "names.count(name) > 1",
+        "names.count(name) > 2",
+    ),
+}
