@@ -228,7 +228,7 @@ def open_shards(folder: str | Path) -> Shards:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         body, digest = content["shards"], content["sha256"]
-        if digest != hash_of(body) or body["title"] != TITLE:
+        if digest != body_sha256(body) or body["title"] != TITLE:
             raise ValueError("its hash or its title differs")
         entries = tuple(Entry(**entry) for entry in body["entries"])
         described = body["behaviour"]
@@ -247,7 +247,7 @@ def open_shards(folder: str | Path) -> Shards:
     return Shards(folder, entries, shapes, behaviour, *said)
 
 
-def hash_of(body: Any) -> str:
+def body_sha256(body: Any) -> str:
     """The SHA-256 of what a manifest says."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

@@ -20,7 +20,15 @@ from gamps.datasets.checks import (
     joined,
     naming,
 )
-from gamps.datasets.shard_reader import MANIFEST, ROWS, TITLE, Entry, Shards, hash_of, open_shards
+from gamps.datasets.shard_reader import (
+    MANIFEST,
+    ROWS,
+    TITLE,
+    Entry,
+    Shards,
+    body_sha256,
+    open_shards,
+)
 from gamps.datasets.streams import bucket_of
 from gamps.errors import DatasetError, DescriptionError, OutputError, SettingError
 from gamps.policies import Policy, describe
@@ -97,7 +105,7 @@ def write_shards(
             "steps": steps,
             **writer.finished(),
         }
-        manifest = {"shards": body, "sha256": hash_of(body)}
+        manifest = {"shards": body, "sha256": body_sha256(body)}
         with output_errors(target):
             write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
     return open_shards(target)
