@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,10 @@ from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from gamps._utils.atomic_io import replace_file
 from gamps.errors import OutputError
+
+atomic = replace_file
 
 
 def plain_console(**settings: Any) -> Console:
@@ -34,21 +35,21 @@ if not terminal.is_terminal:
     terminal = plain_console(width=120)  # a table in a file or a pipe need not fold at 80
 
 
-def say(said: str | Text | Table, style: str | None = None) -> None:
+def say(content: str | Text | Table, style: str | None = None) -> None:
     """Print a table, or a line as it is, without folding it.
 
     Args:
-      said: any text; a `Text` if its parts differ in style.
+      content: any text; a `Text` if its parts differ in style.
       style: of the whole line, such as yellow.
     """
     terminal.print(
-        said, style=style, markup=False, emoji=False, soft_wrap=not isinstance(said, Table)
+        content, style=style, markup=False, emoji=False, soft_wrap=not isinstance(content, Table)
     )
 
 
-def silent(*said: Any) -> None:
+def silent(*ignored: Any) -> None:
     """Hear something and do nothing: the default of every callback."""
-    del said
+    del ignored
 
 
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
@@ -66,22 +67,6 @@ def folder(out: Path, name: str, *, overwrite: bool) -> Path:
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}. Choose another --out") from error
     return out
-
-
-@contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, flushed to disk and renamed over it on success."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _finite(content: Any) -> Any:
@@ -104,34 +89,26 @@ def save(
     table: Table,
 ) -> None:
     """Write `name.json` and `name.png` into the run folder and print the table."""
-    with atomic(out / f"{name}.json") as path:
+    with replace_file(out / f"{name}.json") as path:
         content = {"settings": settings, "results": results, "paper": paper}
         text = json.dumps(_finite(content), indent=1, default=str, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
-    with atomic(out / f"{name}.png") as path:
+    with replace_file(out / f"{name}.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
     terminal.print(table)
     say(f"written: {out / name}.json and {out / name}.png")
 
 
-def bar(description: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
+@contextlib.contextmanager
+def bar(description: str, total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar as a context; calling what it yields advances it by one."""
-
-    @contextlib.contextmanager
-    def context() -> Iterator[Callable[[str], None]]:
-        # In a pipe or a file a bar would only leave blank lines.
-        hidden = not terminal.is_terminal
-        said = TextColumn("{task.description}", style="progress.description", markup=False)
-        columns = (said, *Progress.get_default_columns()[1:])
-        with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
-            task = progress.add_task(description, total=total)
-
-            def advance(doing: str) -> None:
-                progress.update(task, advance=1, description=f"{description}: {doing}")
-
-            yield advance
-
-    return context()
+    # In a pipe or a file a bar would only leave blank lines.
+    hidden = not terminal.is_terminal
+    text = TextColumn("{task.description}", style="progress.description", markup=False)
+    columns = (text, *Progress.get_default_columns()[1:])
+    with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda doing: progress.update(task, advance=1, description=f"{description}: {doing}")
 
 
 def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[int]], Iterator[int]]:
