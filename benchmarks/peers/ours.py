@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from domains import DOMAINS, GOLF, evaluate, log_of
 from jaxtyping import Array
 
+from benchmarks.studies.simulated import Simulated
 from gamps import datasets
 from gamps.envs import pendulum, swimmer
-from gamps.envs.simulated import Simulated
 from gamps.learner import ModelClass, Settings, learn, model_classes
 from gamps.policies import Policy, SoftClipped
 from gamps.search.fitting import Keep

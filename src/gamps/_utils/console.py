@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from gamps._utils.atomic_io import replace_file
+from gamps._utils.summaries import plain
 from gamps.errors import OutputError
-
-atomic = replace_file
 
 
 def plain_console(**settings: Any) -> Console:
@@ -69,15 +68,6 @@ def folder(out: Path, name: str, *, overwrite: bool) -> Path:
     return out
 
 
-def _finite(content: Any) -> Any:
-    """JSON knows no infinity: null stands for what is not finite."""
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
 def save(
     out: Path,
     name: str,
@@ -91,7 +81,7 @@ def save(
     """Write `name.json` and `name.png` into the run folder and print the table."""
     with replace_file(out / f"{name}.json") as path:
         content = {"settings": settings, "results": results, "paper": paper}
-        text = json.dumps(_finite(content), indent=1, default=str, allow_nan=False)
+        text = json.dumps(plain(content), indent=1, default=str, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
     with replace_file(out / f"{name}.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
@@ -109,6 +99,28 @@ def bar(description: str, total: int) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
         task = progress.add_task(description, total=total)
         yield lambda doing: progress.update(task, advance=1, description=f"{description}: {doing}")
+
+
+@contextlib.contextmanager
+def live() -> Iterator[Callable[[str, Any], None]]:
+    """Show what changes: in its place on a terminal, elsewhere a line for each change.
+
+    Yields:
+      A function of the line, and of what a terminal shows in its place.
+    """
+    if terminal.is_terminal:
+        with Live(console=terminal, refresh_per_second=8) as display:
+            yield lambda _, shown: display.update(shown)
+        return
+    last = ""
+
+    def line_alone(line: str, _: Any) -> None:
+        nonlocal last
+        if line != last and not terminal.quiet:
+            print(line, flush=True)
+        last = line
+
+    yield line_alone
 
 
 def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[int]], Iterator[int]]:
