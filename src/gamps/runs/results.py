@@ -23,11 +23,11 @@ import numpy as np
 
 from gamps._utils import atomic_io
 from gamps.errors import DescriptionError, OutputError, RunError
-from gamps.runs.start import start, until_free
 from gamps.learner import Progress
 from gamps.policies import describe
 from gamps.runs import folder
 from gamps.runs.spec import TrainSpec
+from gamps.runs.start import start, until_free
 from gamps.runs.state import arrays_of
 
 RESULTS, FAILED, RUNS, WORKERS = "results", "failed", "runs", "workers"
