@@ -47,7 +47,7 @@ def main(seeds: int = 2) -> None:
         key_log, key_learn, key_fit, key_fresh = jax.random.split(jax.random.key(5_000 + seed), 4)
         behaviour = swimmer.policy()
         log = datasets.collect(swimmer.ID, behaviour, key_log, n=100, steps=swimmer.HORIZON)
-        policy = learn(key_learn, log, swimmer.task(), behaviour, classes).policy
+        policy = learn(log, swimmer.task(), behaviour, classes, seed=key_learn).policy
         quiet = LinearGaussianPolicy(
             policy.weights, log_std=jnp.full(swimmer.ACTIONS, -20.0), learn_std=False
         )

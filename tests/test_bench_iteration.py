@@ -9,10 +9,11 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks import engine
+from benchmarks.command_line import main
 from benchmarks.engine import iteration_kernels as bare
 from benchmarks.engine.iteration import BLOCK, apart, gradient_of, in_torch, problem
 from gamps import search
-from gamps.cli import main
 from gamps.errors import SettingError
 
 SIZE = dict(rollouts=20, horizon=5)
@@ -67,7 +68,7 @@ def test_torch_agrees_where_there_is_torch(given):
 
 def test_command_as_json(capsys):
     size = ["--trajectories", "20", "--steps", "25", "--horizon", "5", "--repeats", "1"]
-    main(["bench", "iteration", *size, "--json"])
+    main(engine, ["iteration", *size, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert {"library", "bare"} <= set(found["results"])
     assert found["results"]["bare"]["ratio_to_bare"] == 1.0
@@ -77,7 +78,7 @@ def test_command_as_json(capsys):
 
 def test_command_as_a_table(capsys):
     size = ["--trajectories", "20", "--steps", "25", "--horizon", "5", "--repeats", "1"]
-    main(["bench", "iteration", *size])
+    main(engine, ["iteration", *size])
     out = capsys.readouterr().out
     assert "ratio to bare" in out
     if importlib.util.find_spec("torch") is None:
@@ -90,7 +91,7 @@ def test_command_as_a_table(capsys):
 )
 def test_an_impossible_size_is_named(arguments, field, capsys):
     with pytest.raises(SystemExit):
-        main(["bench", "iteration", *arguments])
+        main(engine, ["iteration", *arguments])
     assert field in capsys.readouterr().err
 
 

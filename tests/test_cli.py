@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import command_line, engine, studies
 from benchmarks.studies.exploration import CHOSEN, TRIALS
 from gamps import __version__, paper
-from gamps.cli import main
+from gamps.cli import COMMANDS, PAPER, main
 
+ROOT = Path(__file__).parent.parent
 NUMBER = {"mean", "std", "low", "high", "n"}
 
 
@@ -28,8 +30,16 @@ def numbers(tree):
             yield from numbers(branch)
 
 
+def command(name, *arguments):
+    """A table or figure of the paper, or a study."""
+    if name in PAPER:
+        main(["reproduce", name, *arguments])
+    else:
+        command_line.main(studies, [name, *arguments])
+
+
 def written(name, out, *arguments):
-    main(["reproduce", name, "--quick", "--out", str(out), *arguments])
+    command(name, "--quick", "--out", str(out), *arguments)
     assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads((out / f"{name}.json").read_text())
     assert set(content) == {"settings", "results", "paper"}
@@ -139,7 +149,7 @@ def test_research_on_swimmer(name, tmp_path, capsys):
 
 
 def test_what_the_exploration_chose_is_what_is_reported():
-    path = Path(__file__).parent.parent / "docs" / "results" / "exploration.json"
+    path = ROOT / "docs" / "results" / "exploration.json"
     results = json.loads(path.read_text(encoding="utf-8"))["results"]
     assert {recipe: found["chosen"] for recipe, found in results.items()} == CHOSEN
     for recipe, found in results.items():
@@ -152,10 +162,9 @@ def test_what_the_exploration_chose_is_what_is_reported():
 def test_bench_rollouts(capsys):
     """Measured by the command itself, compiled as a user's; a loaded machine is granted much."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    command = "from gamps.cli import main; main()"
     size = ["--trajectories", "20", "--repeats", "6", "--json"]
     done = subprocess.run(
-        [sys.executable, "-c", command, "bench", "rollouts", *size],
+        [sys.executable, "-m", "benchmarks.engine", "rollouts", *size], cwd=ROOT,
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     content = json.loads(done.stdout)
@@ -164,7 +173,7 @@ def test_bench_rollouts(capsys):
     assert ratio["library"] < 2.5
     assert ratio["naive"] / ratio["library"] > 1.2
     assert content["settings"]["peak_gflops"] > 1
-    main(["bench", "rollouts", "--trajectories", "1", "--repeats", "1"])
+    command_line.main(engine, ["rollouts", "--trajectories", "1", "--repeats", "1"])
     assert "ratio to bare" in capsys.readouterr().out
 
 
@@ -173,15 +182,15 @@ def test_bench_rollouts(capsys):
 )
 def test_bench_rollouts_names_an_impossible_size(arguments, field, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(["bench", "rollouts", "--trajectories", "1", *arguments])
+        command_line.main(engine, ["rollouts", "--trajectories", "1", *arguments])
     assert caught.value.code == 2
     assert f"gamps: {field}" in capsys.readouterr().err
 
 
 def test_bench_rollouts_names_a_python_without_torch(capsys):
-    command = ["bench", "rollouts", "--trajectories", "1", "--repeats", "1", "--torch-python"]
+    words = ["rollouts", "--trajectories", "1", "--repeats", "1", "--torch-python"]
     with pytest.raises(SystemExit) as caught:
-        main([*command, sys.executable])
+        command_line.main(engine, [*words, sys.executable])
     assert caught.value.code == 2
     assert "No module named 'torch'" in capsys.readouterr().err
 
@@ -202,18 +211,53 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"gamps {__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["--help"], ["reproduce", "--help"], ["bench", "--help"]])
-def test_help(command, capsys):
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ([], [*COMMANDS, "reproduce"]),
+        (["--help"], [*COMMANDS, "reproduce"]),
+        (["reproduce", "--help"], PAPER),
+        (["reproduce"], PAPER),
+    ],
+)
+def test_help(words, known, capsys):
+    main(words)
+    out = capsys.readouterr().out
+    assert [name for name in known if f"\n  {name} " not in out] == []
+
+
+@pytest.mark.parametrize("package", [engine, studies])
+def test_help_of_what_is_measured(package, capsys):
+    command_line.main(package, ["--help"])
+    out = capsys.readouterr().out
+    assert [name for name in package.__all__ if f"\n  {name} " not in out] == []
+
+
+@pytest.mark.parametrize("words", [["trian"], ["reproduce", "table2"]])
+def test_an_unknown_command_names_the_known_ones(words, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(command)
-    assert caught.value.code == 0
-    assert "reproduce" in (out := capsys.readouterr().out) or "rollouts" in out
+        main(words)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert f"no command '{words[-1]}'" in error
+    assert ("table1" if "reproduce" in words else "train") in error
 
 
-@pytest.mark.parametrize("name", paper.__all__)
+def test_help_needs_no_jax():
+    program = (
+        "import sys\nfrom gamps.cli import main\nmain(['--help'])\nsys.exit('jax' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+
+def test_the_commands_of_the_paper_are_those_of_its_package():
+    assert sorted(PAPER) == paper.__all__
+
+
+@pytest.mark.parametrize("name", [*PAPER, *studies.__all__])
 def test_every_experiment_teaches(name, capsys):
     with pytest.raises(SystemExit):
-        main(["reproduce", name, "--help"])
+        command(name, "--help")
     out = capsys.readouterr().out
     counted = {"coverage": "--replications", "safety": "--policies"}
     for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.engine.problems import ProblemSpec, read, write
 from benchmarks.engine.together import together
 from gamps import search
-from gamps.cluster import joining
+from gamps.cluster.joining import Devices, mesh_of
 from gamps.datasets import collect as simulate
 from gamps.envs import Minigolf, collect, swimmer
 from gamps.envs.minigolf import HORIZON
@@ -134,8 +134,8 @@ def test_words_that_mean_no_mesh_are_refused(spec, environment, match, monkeypat
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingError, match=match):
-        joining.chosen(*spec)
-    assert joining.chosen() is None
+        mesh_of(Devices(*spec))
+    assert mesh_of(Devices()) is None
 
 
 def test_trajectories_that_only_fill_up_count_for_nothing(logs):

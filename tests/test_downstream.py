@@ -15,19 +15,19 @@ import jax
 
 import gamps
 from gamps import recipes
-from gamps.deployed import DeployedPolicy
+from gamps.deployment.load import DeployedPolicy
 from gamps.envs import Minigolf, collect
-from gamps.learning import Outcome, Settings, model_classes, learn
-from gamps.policies import LinearGaussian, Policy
-from gamps.search import Info, State
+from gamps.learner import Outcome, Settings, model_classes
+from gamps.policies import LinearGaussianPolicy, Policy
+from gamps.search import Info, Search, State, run
+from gamps.search.weights import GradientAware
 from gamps.trajectories import Trajectories
-from gamps.weights import GradientAware
 
 
-def better(log: Trajectories, task: gamps.Task, policy: LinearGaussian) -> Policy:
+def better(log: Trajectories, task: gamps.Task, policy: LinearGaussianPolicy) -> Policy:
     search = recipes.gamps(log, task, weighting=GradientAware(q=2.0), learning_rate=0.1)
-    assert_type(search, gamps.Search)
-    state, info, _ = gamps.run(search, jax.random.key(0), search.init(policy), iterations=3)
+    assert_type(search, Search)
+    state, info, _ = run(search, jax.random.key(0), search.init(policy), iterations=3)
     assert_type(state, State)
     assert_type(info, Info)
     return state.policy
@@ -37,9 +37,9 @@ env = Minigolf()
 log = collect(env, env.policy(), jax.random.key(0), n=5, steps=20)
 assert_type(log, Trajectories)
 assert_type(log.n_trajectories, int)
-outcome = learn(
-    jax.random.key(1), log, env.task(), env.policy(), model_classes(env.model_features),
-    settings=Settings(rounds=1),
+outcome = gamps.learn(
+    log, env.task(), env.policy(), model_classes(env.model_features),
+    seed=1, settings=Settings(rounds=1),
 )
 assert_type(outcome, Outcome)
 policy: Policy = outcome.policy

@@ -38,7 +38,7 @@ def run(command, folder, statuses=(0,)):
 
 def example_of(name):
     """The command after "Example:", over as many lines as it has."""
-    text = COMMANDS[name].__doc__ or ""
+    text = COMMANDS[name].load().__doc__ or ""
     found = re.search(r"Example: (.*?)\n\n", text, flags=re.DOTALL)
     assert found, f"the help of {name} has no example"
     return " ".join(found.group(1).split())
@@ -88,7 +88,9 @@ def test_help_teaches(name):
     assert caught.value.code == 0
     text = shown.getvalue()
     assert "Example:" in text
-    documented = re.findall(r"^      (\w+): ", COMMANDS[name].__doc__ or "", flags=re.MULTILINE)
+    documented = re.findall(
+        r"^      (\w+): ", COMMANDS[name].load().__doc__ or "", flags=re.MULTILINE
+    )
     assert len(documented) >= 1
     assert len(text.splitlines()) > 15
 

@@ -17,8 +17,9 @@ from gamps.cluster import attempt, cluster, jobs, planned, read_sweep, sweep
 from gamps.cluster.attempt import Lost
 from gamps.cluster.member import Failure, failure
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.errors import RunError, SettingError, WorkerError
-from gamps.runs import Climbing, TrainSpec, begin, folder, results
+from gamps.errors import OutputError, RunError, SettingError, WorkerError
+from gamps.runs import SearchTraining, TrainSpec, folder, results, start
+from gamps.runs.start import until_free
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "launch_kills.py"
 # A node of its own takes minutes more: GAMPS_FULL=1, or `python benchmarks/launch_kills.py`.
@@ -66,7 +67,7 @@ def test_names_say_what_varies_in_one_order(tmp_path):
     ]
     (task,) = tasks_of(tmp_path, recipe="pgt", seed=3, learning_rate=1)
     assert task.name == "run"
-    assert task.words == TrainSpec(LOG, TASK, recipe="pgt", iterations=3, seed=3, learning_rate=1.0)
+    assert task.spec == TrainSpec(LOG, TASK, recipe="pgt", iterations=3, seed=3, learning_rate=1.0)
     both = tasks_of(tmp_path, task=[TASK, "gamps.envs.tanks:task "], recipe="pgt", seed=0)
     assert both[0].name == "task=gamps.envs.tanks_task"
 
@@ -105,7 +106,7 @@ def test_a_task_that_was_interrupted_ends_with_the_same_bytes(tmp_path, monkeypa
     tasks = tasks_of(tmp_path, seed=0)
     whole = sweep(tasks, tmp_path / "whole", workers=1)
     assert [outcome.result["metrics"]["iteration"] for outcome in whole] == [3, 3]
-    step = Climbing.step
+    step = SearchTraining.step
 
     def killed(self, progress):
         if int(progress.state.iteration) == 2:
@@ -113,7 +114,7 @@ def test_a_task_that_was_interrupted_ends_with_the_same_bytes(tmp_path, monkeypa
         return step(self, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Climbing, "step", killed)
+        patch.setattr(SearchTraining, "step", killed)
         with pytest.raises(Killed):
             sweep(tasks, tmp_path / "broken", workers=1)
     assert not files(tmp_path / "broken")
@@ -156,15 +157,18 @@ def test_a_task_that_fails_stops_no_other(tmp_path, capsys):
 
 
 def test_a_run_is_begun_once(tmp_path):
-    words = TrainSpec(LOG, TASK, recipe="pgt", iterations=2)
-    settings, _ = begin.begin(words, tmp_path / "run")
-    again, _ = begin.begin(words, tmp_path / "run")
-    assert settings == again == folder.header(tmp_path / "run")["settings"]
+    spec, out = TrainSpec(LOG, TASK, recipe="pgt", iterations=2), tmp_path / "run"
+    assert start(spec, out, again=True).spec == spec
+    before = folder.header(out)
+    assert start(spec, out, again=True).spec == spec
+    assert folder.header(out) == before
+    with pytest.raises(OutputError, match="holds a run already"):
+        start(spec, out)
     with pytest.raises(RunError, match="another seed, 0 and not 1"):
-        begin.begin(replace(words, seed=1), tmp_path / "run")
-    with folder.locked(tmp_path / "run"), pytest.raises(RunError, match="another process"):
-        begin.until_free(tmp_path / "run", seconds=0.2)
-    begin.until_free(tmp_path / "run")
+        start(replace(spec, seed=1), out, again=True)
+    with folder.locked(out), pytest.raises(RunError, match="another process"):
+        until_free(out, seconds=0.2)
+    until_free(out)
 
 
 def test_only_what_another_attempt_may_mend_is_tried_again(tmp_path):
@@ -239,7 +243,7 @@ def test_the_extra_is_named(tmp_path, monkeypatch, capsys):
 
 def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
     pytest.importorskip("ray")
-    begin.begin(TrainSpec(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
+    start(TrainSpec(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
     for words, match in (
         ([str(tmp_path / "run"), "--task", TASK], "is a run, and has one"),
         ([LOG, "--task", TASK], "out: is needed"),
@@ -282,11 +286,9 @@ def test_kills_change_nothing(part):
 def test_an_error_of_the_training_itself_ends_the_job(tmp_path):
     """Settings that were changed after the first checkpoint."""
     pytest.importorskip("ray")
-    words = TrainSpec(LOG, TASK, recipe="pgt", iterations=2)
     gamps = ["-c", "from gamps.cli import main; main()"]
     run = tmp_path / "run"
-    _, training = begin.begin(words, run)
-    results.loop.resume(training, run)
+    start(TrainSpec(LOG, TASK, recipe="pgt", iterations=2), run).train()
     header = json.loads((run / "run.json").read_text())
     header["settings"]["iterations"] = 3
     (run / "run.json").write_text(json.dumps(header))

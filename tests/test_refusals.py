@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from gamps import datasets
-from gamps.cli import main
+from gamps.cli import launch, main
 from gamps.cluster import sweeps
-from gamps.runs import begin
+from gamps.runs import spec
 
 LOG, TASK = "no/such-v0", "gamps.envs.tanks:task"
 # setting: what is said, what is wrong with it
@@ -34,7 +34,7 @@ def refused(tmp_path, monkeypatch, capsys):
     """Run a command that is refused, and give what it says; nothing may read a log."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(sys.modules["gamps.cli.launch"], "require_ray", lambda: None)
+    monkeypatch.setattr(launch, "require_ray", lambda: None)
     (tmp_path / "broken_module.py").write_text("raise ValueError\n")
     read = []
 
@@ -44,7 +44,8 @@ def refused(tmp_path, monkeypatch, capsys):
 
     for place, name in (
         (datasets, "load"), (datasets, "stream"), (datasets, "shards_of"),
-        (begin, "hash_of"), (sweeps, "hash_of"),
+        (sys.modules["gamps.runs.start"], "log_sha256"), (sweeps, "log_sha256"),
+        (spec, "log_sha256"),
     ):  # fmt: skip
         monkeypatch.setattr(place, name, reading)
 

@@ -459,7 +459,7 @@ def test_a_sample_is_of_all_lengths(tmp_path, log):
 def test_the_split_is_that_of_a_log_in_memory(tmp_path, log):
     shards = write_shards(episodes(), tmp_path / "s", steps=200)
     numbered = dataclasses.replace(log, rewards=jnp.arange(60.0)[:, None] * jnp.ones(log.n_steps))
-    parts, views = split(numbered, 0.2, 3), shards.split(0.2, 3)
+    parts, views = split(numbered, 0.2, seed=3), shards.split(0.2, 3)
     for part, view in zip(parts, views, strict=True):
         expected = np.asarray(part.rewards[:, 0]).astype(int).tolist()
         assert sorted(assert_rows(view, log)) == expected
@@ -469,7 +469,7 @@ def test_the_split_is_that_of_a_log_in_memory(tmp_path, log):
     for seed in range(8):  # the last episode is among those left out first, for some
         for view in shards.split(0.2, seed)[0].split(0.2, seed):
             assert sum(int(part.mask[:, 0].sum()) for part in view) == view.n_trajectories
-    again = split(parts[0], 0.2, 3), views[0].split(0.2, 3)
+    again = split(parts[0], 0.2, seed=3), views[0].split(0.2, 3)
     for part, view in zip(*again, strict=True):
         assert sorted(assert_rows(view, log)) == np.asarray(part.rewards[:, 0]).tolist()
     for share in (0.0, 1.0):

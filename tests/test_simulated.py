@@ -13,7 +13,7 @@ pytest.importorskip("mujoco")
 
 @pytest.mark.parametrize("problem", [swimmer, pendulum], ids=["swimmer", "pendulum"])
 def test_a_simulator_repeats_a_log(problem):
-    from gamps.envs.simulated import Simulated
+    from benchmarks.studies.simulated import Simulated
 
     log = datasets.collect(problem.ID, problem.policy(), jax.random.key(0), n=3, steps=40)
     models = [Simulated(problem.ID, jax.numpy.asarray(float(i))) for i in range(2)]

@@ -11,10 +11,10 @@ import jax
 import pytest
 
 from gamps import cluster, datasets
-from gamps.cli import main
+from gamps.cli import launch, main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.runs import TrainSpec, folder
-from gamps.runs.spec import hash_of
+from gamps.runs.spec import log_sha256
 
 ROOT = Path(__file__).parent.parent
 LOG = "tanks/day-v0"
@@ -34,7 +34,7 @@ def run_of(tmp_path, monkeypatch):
 
     def make(name, **words):
         settings = {"task": "gamps.envs.tanks:task", "recipe": "pgt", "iterations": 1} | words
-        settings = asdict(TrainSpec(LOG, **settings)) | {"log_sha256": hash_of(LOG)}
+        settings = asdict(TrainSpec(LOG, **settings)) | {"log_sha256": log_sha256(LOG)}
         return str(folder.create(Path(name), settings))
 
     return make
@@ -61,8 +61,8 @@ def test_launching_a_run_names_its_modules_first(run_of, capsys, monkeypatch):
         print("at work", file=sys.stderr)
         return cluster.Status(1, 1, 0)
 
-    monkeypatch.setattr(sys.modules["gamps.cli.launch"], "require_ray", lambda: None)
-    monkeypatch.setattr(launching, "job", job)
+    monkeypatch.setattr(launch, "require_ray", lambda: None)
+    monkeypatch.setattr(cluster, "job", job)
     named = {"features": "strange.features:own", "model": "strange_models:kind"}
     main(["launch", run_of("theirs", recipe="ml", **named)])
     assert capsys.readouterr().err.splitlines() == [

@@ -13,21 +13,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gamps.runs.prepared import streamed
 
-from gamps import datasets, runs
+from gamps import datasets
 from gamps.cli import main
 from gamps.deployment.load import load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
 from gamps.learner import Learner, Settings
-from gamps.runs import Climbing, TrainSpec, build, checkpoints, folder
-from gamps.runs.build import classes, split
-from gamps.runs.evaluate_run import judged
-from gamps.runs.spec import hash_of
+from gamps.runs import SearchTraining, TrainSpec, checkpoints, folder, loop, start
+from gamps.runs.build import build, build_streamed, classes
+from gamps.runs.evaluate_run import evaluate_run
+from gamps.runs.state import arrays_of, to_json
 from gamps.search import recipes
-from gamps.trajectories import Episode
+from gamps.trajectories import Episode, split
 
 KEY = jax.random.key(2)
 LOG = collect(TwoTanks(), tanks.policy(), KEY, n=20, steps=12)
@@ -43,9 +42,11 @@ def learner():
     return Learner(KEY, LOG, tanks.task(), tanks.policy(), kinds, settings=settings)
 
 
-def climbing(iterations=6, **rest):
-    built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
-    return Climbing(KEY, built, tanks.policy(), None, iterations=iterations, judged=LOG, **rest)
+def searching(iterations=6, **rest):
+    search = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
+    return SearchTraining(
+        KEY, search, tanks.policy(), None, iterations=iterations, held_out=LOG, **rest
+    )
 
 
 class Stopped(Exception):
@@ -58,25 +59,25 @@ def interrupted(make, out, after):
             raise Stopped
 
     with pytest.raises(Stopped):
-        runs.train(make(), out, callback=callback)
+        loop.train(make(), out, callback=callback)
 
 
 def same(one, other):
-    a, b = runs.arrays_of(one), runs.arrays_of(other)
+    a, b = arrays_of(one), arrays_of(other)
+    assert json.dumps(to_json(one.run)) == json.dumps(to_json(other.run))
     return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
 
 
-@pytest.mark.parametrize("make", [learner, climbing])
+@pytest.mark.parametrize("make", [learner, searching])
 def test_a_break_changes_nothing(tmp_path, make):
-    whole = runs.train(make(), tmp_path / "whole")
+    whole = loop.train(make(), tmp_path / "whole")
     lines = folder.metrics(tmp_path / "whole")
     assert [line["iteration"] for line in lines] == [1, 2, 3, 4, 5, 6]
     for after in range(1, 6):
         out = tmp_path / f"after{after}"
         interrupted(make, out, after)
-        again = runs.resume(make(), out)
+        again = loop.go_on(make(), out)
         assert same(whole, again)
-        assert whole.plain == again.plain
         for mine, theirs in zip(folder.metrics(out), lines, strict=True):
             assert {k: v for k, v in mine.items() if k != "seconds"} == {
                 k: v for k, v in theirs.items() if k != "seconds"
@@ -85,54 +86,54 @@ def test_a_break_changes_nothing(tmp_path, make):
 
 
 def test_a_damaged_checkpoint_costs_iterations_and_not_the_run(tmp_path):
-    whole = runs.train(climbing(), tmp_path / "whole")
-    interrupted(climbing, tmp_path / "run", 4)
+    whole = loop.train(searching(), tmp_path / "whole")
+    interrupted(searching, tmp_path / "run", 4)
     last = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     (last / "plain.json").write_text("{}")
     refused = []
-    again = runs.resume(climbing(), tmp_path / "run", refused=refused.append)
+    again = loop.go_on(searching(), tmp_path / "run", refused=refused.append)
     assert same(whole, again)
     assert len(refused) == 1
     assert "plain.json" in str(refused[0])
 
 
 def test_another_policy_does_not_fit(tmp_path):
-    interrupted(climbing, tmp_path / "run", 2)
+    interrupted(searching, tmp_path / "run", 2)
 
     def wider():
-        built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
+        search = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
         policy = tanks.policy()
         policy = type(policy)(
             jnp.zeros((4, 1)), lambda s: jnp.ones(4), log_std=policy.log_std, learn_std=False
         )
-        return Climbing(KEY, built, policy, None, iterations=6, judged=LOG)
+        return SearchTraining(KEY, search, policy, None, iterations=6, held_out=LOG)
 
     with pytest.raises(CheckpointError, match="weights"):
-        runs.resume(wider(), tmp_path / "run")
+        loop.go_on(wider(), tmp_path / "run")
 
 
 def test_a_collapse_stops_by_itself_and_says_so(tmp_path):
-    progress = runs.train(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
-    assert "effective trajectories" in progress.plain["stopped"]
+    progress = loop.train(searching(iterations=50, least_ess=19.9), tmp_path / "run")
+    assert "effective trajectories" in progress.run.stopped
     assert len(folder.metrics(tmp_path / "run")) < 50
-    again = runs.resume(climbing(iterations=50, least_ess=19.9), tmp_path / "run")
+    again = loop.go_on(searching(iterations=50, least_ess=19.9), tmp_path / "run")
     assert same(progress, again)
 
 
-class Falling(Climbing):
+class Falling(SearchTraining):
     """Every policy is thought to be worse than the one before."""
 
-    def _judged(self, policy):
+    def _judge(self, policy):
         self.asked = getattr(self, "asked", 0) + 1
         lower = np.nan if self.asked == 3 else -float(self.asked)
         return {"estimate": lower, "lower": lower, "held_out_ess": 5.0}
 
 
 def test_nothing_worse_than_the_first_policy_is_handed_out(tmp_path):
-    built = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
-    made = Falling(KEY, built, tanks.policy(), None, iterations=4, judged=LOG)
-    progress = runs.train(made, tmp_path / "run")
-    assert progress.plain["best"] == 0
+    search = recipes.pgt(LOG, tanks.task(), learning_rate=0.02)
+    made = Falling(KEY, search, tanks.policy(), None, iterations=4, held_out=LOG)
+    progress = loop.train(made, tmp_path / "run")
+    assert progress.run.best == 0
     assert jnp.array_equal(progress.best.weights, tanks.policy().weights)
     assert not jnp.array_equal(progress.state.policy.weights, tanks.policy().weights)
 
@@ -153,15 +154,15 @@ def test_what_is_held_out_is_not_seen():
     for recipe in ("default", "pgt"):
         changes = {"recipe": recipe, "policy": "affine", "iterations": 2}
         changes |= {"model": "linear"} if recipe == "default" else {}
-        words = dataclasses.replace(WORDS, **changes)
+        spec = dataclasses.replace(SPEC, **changes)
         found = []
         for log in (LOG, other):
-            made = build(words, datasets.Dataset(log, None, 0.98, None))
+            made = build(spec, datasets.Dataset(log, None, 0.98, None))
             progress = made.start()
             for _ in range(2):
                 progress, metrics = made.step(progress)
             arrays = eqx.filter((progress.state, progress.best), eqx.is_array)
-            found.append((arrays, progress.plain, metrics))
+            found.append((arrays, progress.run, metrics))
         assert same_tree(found[0][0], found[1][0])
         assert found[0][1:] == found[1][1:]
 
@@ -177,14 +178,14 @@ def numbers_of(part):
 def test_every_episode_has_one_purpose(recipe, seed):
     """Learning, choosing among policies, and the verdict: no episode serves two of them."""
     model = {"model": "linear"} if recipe == "default" else {}
-    words = dataclasses.replace(WORDS, recipe=recipe, seed=seed, policy="affine", **model)
-    made = build(words, datasets.Dataset(LOG, None, 0.98, None))
-    parts = [split(LOG, words.held_out, words.seed)[1]]
+    spec = dataclasses.replace(SPEC, recipe=recipe, seed=seed, policy="affine", **model)
+    made = build(spec, datasets.Dataset(LOG, None, 0.98, None))
+    parts = [split(LOG, spec.held_out, seed=spec.seed)[1]]
     if recipe == "default":  # its model chooses, by parts of what it learns from
-        assert numbers_of(made.climb.trajectories) == numbers_of(made.trajectories)
+        assert numbers_of(made.search.trajectories) == numbers_of(made.trajectories)
         parts += [made.trajectories]
     else:
-        parts += [made.built.trajectories, made.judged]
+        parts += [made.search.trajectories, made.held_out]
     assert [part.n_trajectories for part in parts] == ([4, 16] if model else [4, 12, 4])
     assert sorted(i for part in parts for i in numbers_of(part)) == list(range(20))
 
@@ -196,31 +197,33 @@ def richer(log, rows):
 
 def test_a_policy_is_chosen_by_episodes_it_did_not_learn_from():
     """What was learned from has no say in the choice, and what chooses none in the learning."""
-    words = dataclasses.replace(WORDS, recipe="pgt", policy="affine", iterations=2)
+    spec = dataclasses.replace(SPEC, recipe="pgt", policy="affine", iterations=2)
 
     def begun(log):
-        made = build(words, datasets.Dataset(log, None, 0.98, None))
+        made = build(spec, datasets.Dataset(log, None, 0.98, None))
         return made, *made.step(made.start())
 
     made, first, said = begun(LOG)
-    _, other, choosing = begun(richer(LOG, numbers_of(made.judged)))
+    _, other, choosing = begun(richer(LOG, numbers_of(made.held_out)))
     assert same_tree(first.state.policy, other.state.policy)
     assert choosing["estimate"] > said["estimate"] + 1
-    changed, other, _ = begun(richer(LOG, numbers_of(made.built.trajectories)))
+    changed, other, _ = begun(richer(LOG, numbers_of(made.search.trajectories)))
     assert not same_tree(first.state.policy, other.state.policy)
-    assert changed._judged(first.state.policy) == made._judged(first.state.policy)
+    assert changed._judge(first.state.policy) == made._judge(first.state.policy)
 
 
 def test_a_policy_of_a_log_on_disk_is_chosen_by_episodes_it_did_not_learn_from(tmp_path):
-    words = dataclasses.replace(WORDS, recipe="pgt", policy="affine", iterations=2, stream=True)
-    judged = numbers_of(build(words, datasets.Dataset(LOG, None, 0.98, None)).judged)
+    spec = dataclasses.replace(SPEC, recipe="pgt", policy="affine", iterations=2, stream=True)
+    judged = numbers_of(build(spec, datasets.Dataset(LOG, None, 0.98, None)).held_out)
     found = []
     for i, log in enumerate((LOG, richer(LOG, judged))):
         arrays = [np.asarray(x) for x in
                   (log.observations, log.actions, log.rewards, log.behaviour_log_prob)]  # fmt: skip
         episodes = [Episode(*parts) for parts in zip(*arrays, strict=True)]
-        made = streamed(words, datasets.write_shards(episodes, tmp_path / f"{i}", steps=60))
-        assert sorted(numbers_of(made.judged)) == sorted(judged)
+        shards = datasets.write_shards(episodes, tmp_path / f"{i}", steps=60)
+        sample = datasets.Dataset(shards.sample(60), None, 0.98, None)
+        made = build_streamed(spec, shards, sample)
+        assert sorted(numbers_of(made.held_out)) == sorted(judged)
         found.append(made.step(made.start()))
     (first, said), (other, choosing) = found
     assert same_tree(first.state.policy, other.state.policy)
@@ -229,42 +232,42 @@ def test_a_policy_of_a_log_on_disk_is_chosen_by_episodes_it_did_not_learn_from(t
 
 def test_iterations_that_rounds_do_not_divide(tmp_path):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
-    words = dataclasses.replace(WORDS, **{"model": "linear", "iterations": 5})
-    made = build(words, data)
-    progress = runs.train(made, tmp_path / "run")
+    spec = dataclasses.replace(SPEC, **{"model": "linear", "iterations": 5})
+    made = build(spec, data)
+    progress = loop.train(made, tmp_path / "run")
     assert int(progress.state.iteration) == 5
-    assert len(progress.plain["rounds"]) == 3  # of two, two and one
+    assert len(progress.run.rounds) == 3  # of two, two and one
 
 
 def test_changed_settings_are_refused(tmp_path):
-    interrupted(climbing, tmp_path / "run", 2)
+    interrupted(searching, tmp_path / "run", 2)
     content = json.loads((tmp_path / "run" / "run.json").read_text())
     content["settings"]["seed"] = 1
     (tmp_path / "run" / "run.json").write_text(json.dumps(content))
     with pytest.raises(RunError, match="was changed since"):
-        runs.resume(climbing(), tmp_path / "run")
+        loop.go_on(searching(), tmp_path / "run")
 
 
 def test_folders_in_use_or_unfit_are_refused(tmp_path):
-    runs.train(climbing(2), tmp_path / "run")
+    loop.train(searching(2), tmp_path / "run")
     with pytest.raises(OutputError, match="gamps resume"):
-        runs.train(climbing(2), tmp_path / "run")
+        loop.train(searching(2), tmp_path / "run")
     with folder.locked(tmp_path / "run"), pytest.raises(RunError, match="another process"):
-        runs.resume(climbing(2), tmp_path / "run")
+        loop.go_on(searching(2), tmp_path / "run")
     with pytest.raises(RunError, match="no run"):
         folder.header(tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "best.json").write_text("mine")
     with pytest.raises(OutputError, match="in the way"):
-        runs.train(climbing(2), tmp_path / "other")
+        loop.train(searching(2), tmp_path / "other")
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="Choose another"):
-        runs.train(climbing(2), tmp_path / "file" / "run")
+        loop.train(searching(2), tmp_path / "file" / "run")
 
 
 def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
-    whole = runs.train(climbing(), tmp_path / "whole")
-    interrupted(climbing, tmp_path / "run", 3)
+    whole = loop.train(searching(), tmp_path / "whole")
+    interrupted(searching, tmp_path / "run", 3)
     real = Path.open
 
     def full(self, mode="r", **rest):
@@ -274,13 +277,13 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match="No space left"):
-        runs.resume(climbing(), tmp_path / "run")
+        loop.go_on(searching(), tmp_path / "run")
     monkeypatch.undo()
     assert checkpoints.latest(tmp_path / "run" / "checkpoints")[0].number == 3
-    assert same(whole, runs.resume(climbing(), tmp_path / "run"))
+    assert same(whole, loop.go_on(searching(), tmp_path / "run"))
 
 
-WORDS = TrainSpec("log", "gamps.envs.tanks:task")
+SPEC = TrainSpec("log", "gamps.envs.tanks:task")
 
 
 @pytest.mark.parametrize(
@@ -311,19 +314,19 @@ WORDS = TrainSpec("log", "gamps.envs.tanks:task")
         ({"held_out": 0.9}, "log: 20 episodes, of which 18"),
     ],
 )
-def test_words_that_mean_nothing_are_named(change, message):
+def test_settings_that_mean_nothing_are_named(change, message):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
-    words = dataclasses.replace(WORDS, **change)
+    spec = dataclasses.replace(SPEC, **change)
     with pytest.raises(SettingError, match=message):
-        build(words, data)
+        build(spec, data)
 
 
 @pytest.mark.parametrize("recipe", ["gamps", "gamps_paper", "ml", "pgt", "reinforce", "default"])
 def test_every_recipe_takes_a_step(recipe):
     data = datasets.Dataset(LOG, tanks.policy(), 0.98, None)
     model = "auto" if recipe in ("pgt", "reinforce") else "linear"
-    words = dataclasses.replace(WORDS, **{"recipe": recipe, "model": model})
-    made = build(words, data)
+    spec = dataclasses.replace(SPEC, **{"recipe": recipe, "model": model})
+    made = build(spec, data)
     progress, metrics = made.step(made.start())
     assert np.isfinite(metrics["gradient_norm"])
     assert int(progress.state.iteration) == 1
@@ -335,9 +338,9 @@ def test_choices_need_a_recipe_without_a_model():
     log = collect(env, policy, KEY, n=20, steps=10)
     data = datasets.Dataset(log, policy, 0.99, None)
     for recipe in ("default", "gamps", "ml"):
-        words = dataclasses.replace(WORDS, **{"recipe": recipe})
+        spec = dataclasses.replace(SPEC, **{"recipe": recipe})
         with pytest.raises(SettingError, match="pgt or reinforce"):
-            build(words, data)
+            build(spec, data)
 
 
 @pytest.fixture
@@ -356,7 +359,7 @@ def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
     shown = capsys.readouterr().out
     assert "compiling" in shown
     assert "4/4 gradient_norm" in shown
-    assert (out / "runs.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     main(["resume", str(out)])  # finished: nothing is left to do
     main(["export", str(out)])
     policy = load_policy(out / "policy")
@@ -418,23 +421,23 @@ def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
 
 def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
     """Episodes to judge by that earned something else: another verdict, by the same Q."""
-    words = dataclasses.replace(WORDS, log=log_name, recipe="pgt", iterations=1)
-    out, settings = tmp_path / "run", dataclasses.asdict(words) | {"log_sha256": hash_of(log_name)}
-    runs.train(build(words, datasets.load(log_name)), out, settings=settings)
+    spec = dataclasses.replace(SPEC, log=log_name, recipe="pgt", iterations=1)
+    out = tmp_path / "run"
+    start(spec, out).train()
     more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=20, steps=12)
     found = []
     for name, log in (("more", more), ("rich", richer(more, range(20)))):
         datasets.save(f"tanks/{name}-v0", log, tanks.policy(), discount=0.98)
-        given = judged(out, log=f"tanks/{name}-v0").cases["doubly robust"].found
+        given = evaluate_run(out, log=f"tanks/{name}-v0").cases["doubly robust"].found
         discounted = np.asarray(log.rewards) * 0.98 ** np.arange(12)
         np.testing.assert_allclose(given.rewards, discounted, rtol=1e-5)
         found.append(given)
     np.testing.assert_array_equal(found[0].q_values, found[1].q_values)
     np.testing.assert_array_equal(found[0].state_values, found[1].state_values)
-    own = judged(out)
-    expected = split(LOG, own.made.words.held_out, own.made.words.seed)[1]
-    assert numbers_of(own.made.held_out) == numbers_of(expected)
-    assert not set(numbers_of(own.made.learned)) & set(numbers_of(expected))
+    own = evaluate_run(out)
+    expected = split(LOG, own.run.spec.held_out, seed=own.run.spec.seed)[1]
+    assert numbers_of(own.run.held_out) == numbers_of(expected)
+    assert not set(numbers_of(own.run.learned)) & set(numbers_of(expected))
     kept = own.cases["doubly robust"].found
     np.testing.assert_allclose(kept.rewards, expected.rewards * 0.98 ** np.arange(12), rtol=1e-5)
 

@@ -27,7 +27,7 @@ from benchmarks.engine.collectives import collectives, sent
 from benchmarks.engine.problems import ProblemSpec, built
 from gamps import search
 from gamps._utils.compile_cache import keep_compiled
-from gamps.cluster import joining
+from gamps.cluster.joining import Devices, mesh_of
 from gamps.datasets import open_shards
 from gamps.errors import WorkerError
 from gamps.search import placement, streaming
@@ -37,8 +37,8 @@ def work(spec: ProblemSpec) -> dict[str, Any]:
     """Take part, and say what came of it."""
     if spec.core >= 0:
         os.sched_setaffinity(0, {spec.core})
-    devices = str(spec.devices)
-    over = joining.chosen(devices, spec.coordinator, spec.processes, spec.process)
+    asked = Devices(str(spec.devices), spec.coordinator, spec.processes, spec.process)
+    over = mesh_of(asked)
     keep_compiled()
     if spec.shards:
         shards = open_shards(spec.shards)

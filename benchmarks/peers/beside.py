@@ -28,7 +28,7 @@ from trying import killed, left_in, lines_of, run
 
 import gamps
 from gamps import datasets
-from gamps._utils import console
+from gamps._utils.atomic_io import replace_file
 from gamps.envs import Minigolf
 
 EPISODES, ITERATIONS, STEPS = 50, 6, 100
@@ -194,7 +194,7 @@ def main(python: str, out: Path = Path("docs/results/beside.json")) -> None:
     versions |= results["d3rlpy"].pop("versions")
     settings = {"episodes": EPISODES, "iterations": ITERATIONS, "steps": STEPS}
     content = {"settings": settings | {"versions": versions}, "results": results}
-    with console.atomic(out) as path:
+    with replace_file(out) as path:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(content, indent=1))
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from domains import DOMAINS, GOLF, evaluate, log_of
 from jaxtyping import Array
 
+from benchmarks.studies.simulated import Simulated
 from gamps import datasets
 from gamps.envs import pendulum, swimmer
-from gamps.envs.simulated import Simulated
 from gamps.learner import ModelClass, Settings, learn, model_classes
 from gamps.policies import Policy, SoftClipped
 from gamps.search.fitting import Keep
@@ -104,9 +104,9 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
             settings = settings._replace(states=STATES, members=2)
     began, processor = time.perf_counter(), time.process_time()
     key = jax.random.fold_in(jax.random.key(seed), 2)
-    outcome = learn(key, log, task, behaviour, chosen, settings=settings)
+    outcome = learn(log, task, behaviour, chosen, seed=key, settings=settings)
     seconds, processor = time.perf_counter() - began, time.process_time() - processor
-    curve = [evaluate(name, silent(r.policy), seed) for r in outcome.rounds]
+    curve = [evaluate(name, silent(policy), seed) for policy in outcome.policies]
     final = evaluate(name, silent(outcome.policy), seed)
     return {
         "final": final,
@@ -116,7 +116,9 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
         "stochastic": evaluate(name, outcome.policy, seed),
         "chosen": final,
         "round": outcome.chosen,
-        "rounds": [{k: v for k, v in r._asdict().items() if k != "policy"} for r in outcome.rounds],
+        "rounds": [
+            r._asdict() | {"evidence": [c._asdict() for c in r.evidence]} for r in outcome.rounds
+        ],
         "seconds": seconds,
         "processor_seconds": processor,
     }

@@ -17,6 +17,7 @@ import numpy as np
 from domains import DOMAINS, TUNING, Actor, evaluate, log_of
 
 from gamps._utils import console
+from gamps._utils.atomic_io import replace_file
 from gamps.errors import GampsError, SettingError
 from gamps.paper.cells import kept
 
@@ -130,7 +131,7 @@ def _finish(name: str, job: dict[str, Any], folder: Path) -> None:
         "curve": returns,
         "processor_seconds": trained["seconds"],
     }
-    with console.atomic(folder / f"{name}.json") as path:
+    with replace_file(folder / f"{name}.json") as path:
         path.write_text(json.dumps({"arguments": job, "result": result}) + "\n", encoding="utf-8")
     (folder / f"{name}.trained").unlink()
 

@@ -1,4 +1,4 @@
-"""Studies of the library, one command each: `benchmarks.studies NAME`."""
+"""Studies of the library, one command each: `python -m benchmarks.studies NAME`."""
 
 from benchmarks.studies.ablation import ablation
 from benchmarks.studies.awareness import awareness

@@ -1,11 +1,7 @@
 """Run a study: `python -m benchmarks.studies coverage --quick`."""
 
-from tyro.extras import subcommand_cli_from_dict
+from benchmarks import studies
+from benchmarks.command_line import main
 
-import benchmarks.studies as commands
-
-subcommand_cli_from_dict(
-    {name: getattr(commands, name) for name in commands.__all__},
-    prog="python -m benchmarks.studies",
-    description=commands.__doc__,
-)
+if __name__ == "__main__":
+    main(studies)

@@ -72,13 +72,13 @@ _ROOMS = ("envs", "policies")  # worlds to try things in, and policies to start 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
-        found = importlib.import_module(f"gamps.{name}")
+        value = importlib.import_module(f"gamps.{name}")
     else:
         raise AttributeError(f"module 'gamps' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float, Key
 
 from benchmarks.studies.awareness.all_action import fitted, gradient
 from benchmarks.studies.awareness.weighting import WEIGHTS
+from benchmarks.studies.simulated import Simulated
 from gamps import datasets
 from gamps.envs import swimmer
-from gamps.envs.simulated import Simulated
 from gamps.learner import Classes, ModelClass, model_classes
 from gamps.models import Ensemble, LinearGaussianModel, LogRange
 from gamps.paper.table1 import cosine

@@ -48,9 +48,18 @@ def write_synced(path: Path, content: bytes) -> None:
 
 def write_file(path: Path, content: bytes) -> None:
     """Replace a file by another, all of it or not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
+    with replace_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextlib.contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """A name beside `path`; what is written there takes its place when the block is left."""
+    # The ending stays, by which matplotlib knows what to write.
+    temporary = path.with_name(f".{path.stem}.writing{path.suffix}")
     try:
-        write_synced(temporary, content)
+        yield temporary
+        sync_folder(temporary)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -60,7 +69,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has a folder's entries."""
+    """Wait until the disk has a folder's entries, or a file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -108,11 +117,11 @@ def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, byt
             contents[name] = (path / name).read_bytes()
         except OSError as error:
             raise CheckpointError(f"{path / name}", error.strerror or "gone", fix) from error
-    found = contents.pop(MANIFEST)
+    manifest = contents.pop(MANIFEST)
     for name, content in contents.items():
-        if _line(name, content) not in found.splitlines():
+        if _line(name, content) not in manifest.splitlines():
             raise CheckpointError(f"{path / name}", "its hash or its size differs", fix)
-    if found != _manifest(title, contents):
+    if manifest != _manifest(title, contents):
         raise CheckpointError(f"{path / MANIFEST}", "is not the manifest of these files", fix)
     extra = sorted({entry.name for entry in path.iterdir()} - {MANIFEST, *names})
     if extra:
@@ -146,11 +155,7 @@ def replace_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
 
 
 def recover_folder(target: Path) -> Path:
-    """Put the old folder back if a process was killed while it replaced it.
-
-    Returns:
-      The folder, which need not be there.
-    """
+    """The folder, which need not be there; the old one, if a kill cut its replacement short."""
     if not target.exists() and _aside(place := target.resolve()).is_dir():
         # Who may not write here can only do without.
         with contextlib.suppress(OSError), _renaming(place):
@@ -221,7 +226,7 @@ class _Writing:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
-def _swapped(one: Path, other: Path) -> bool:
+def _swapped(first: Path, second: Path) -> bool:
     """Let two folders take each other's place; False if system or file system cannot do that."""
     if sys.platform != "linux":
         return False
@@ -229,13 +234,13 @@ def _swapped(one: Path, other: Path) -> bool:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # an old or an unusual C library
         return False
-    paths = (AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other))
+    paths = (AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second))
     if renameat2(*paths, RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in CANNOT_SWAP:
         return False
-    raise OSError(code, os.strerror(code), str(other))
+    raise OSError(code, os.strerror(code), str(second))
 
 
 def _replace_in_two_steps(temporary: Path, target: Path) -> None:
@@ -286,8 +291,8 @@ def _is_alive(left: Path) -> bool:
 
 def _left_in(parent: Path) -> list[str]:
     """Names of folders that somebody has left something of."""
-    found = (LEFTOVER.fullmatch(entry.name) for entry in parent.iterdir())
-    return sorted({match["name"] for match in found if match})
+    matches = (LEFTOVER.fullmatch(entry.name) for entry in parent.iterdir())
+    return sorted({match["name"] for match in matches if match})
 
 
 def _aside(target: Path) -> Path:

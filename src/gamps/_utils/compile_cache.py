@@ -39,15 +39,15 @@ def keep_compiled(folder: Path | None = None) -> Path | None:
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = {path: path.stat() for path in (folder.parent, folder)}
+        statuses = {path: path.stat() for path in (folder.parent, folder)}
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}. Choose another XDG_CACHE_HOME") from error
-    for path, status in found.items():
+    for path, status in statuses.items():
         # A sticky folder, as /tmp is, lets nobody replace what is another's.
         sticky = path == folder.parent and status.st_mode & stat.S_ISVTX
-        others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
+        writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
         foreign = hasattr(os, "getuid") and status.st_uid not in (os.getuid(), 0)
-        if others or foreign:
+        if writable or foreign:
             raise OutputError(
                 f"{path}: others can write to it, and compiled programs are run unchecked. "
                 "Do chmod 700, or choose another XDG_CACHE_HOME"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from gamps._utils.atomic_io import replace_file
+from gamps._utils.summaries import plain
 from gamps.errors import OutputError
 
 
@@ -34,21 +34,21 @@ if not terminal.is_terminal:
     terminal = plain_console(width=120)  # a table in a file or a pipe need not fold at 80
 
 
-def say(said: str | Text | Table, style: str | None = None) -> None:
+def say(content: str | Text | Table, style: str | None = None) -> None:
     """Print a table, or a line as it is, without folding it.
 
     Args:
-      said: any text; a `Text` if its parts differ in style.
+      content: any text; a `Text` if its parts differ in style.
       style: of the whole line, such as yellow.
     """
     terminal.print(
-        said, style=style, markup=False, emoji=False, soft_wrap=not isinstance(said, Table)
+        content, style=style, markup=False, emoji=False, soft_wrap=not isinstance(content, Table)
     )
 
 
-def silent(*said: Any) -> None:
+def silent(*ignored: Any) -> None:
     """Hear something and do nothing: the default of every callback."""
-    del said
+    del ignored
 
 
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
@@ -68,31 +68,6 @@ def folder(out: Path, name: str, *, overwrite: bool) -> Path:
     return out
 
 
-@contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, flushed to disk and renamed over it on success."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _finite(content: Any) -> Any:
-    """JSON knows no infinity: null stands for what is not finite."""
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
 def save(
     out: Path,
     name: str,
@@ -104,34 +79,48 @@ def save(
     table: Table,
 ) -> None:
     """Write `name.json` and `name.png` into the run folder and print the table."""
-    with atomic(out / f"{name}.json") as path:
+    with replace_file(out / f"{name}.json") as path:
         content = {"settings": settings, "results": results, "paper": paper}
-        text = json.dumps(_finite(content), indent=1, default=str, allow_nan=False)
+        text = json.dumps(plain(content), indent=1, default=str, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
-    with atomic(out / f"{name}.png") as path:
+    with replace_file(out / f"{name}.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")
     terminal.print(table)
     say(f"written: {out / name}.json and {out / name}.png")
 
 
-def bar(description: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
+@contextlib.contextmanager
+def bar(description: str, total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar as a context; calling what it yields advances it by one."""
+    # In a pipe or a file a bar would only leave blank lines.
+    hidden = not terminal.is_terminal
+    text = TextColumn("{task.description}", style="progress.description", markup=False)
+    columns = (text, *Progress.get_default_columns()[1:])
+    with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda doing: progress.update(task, advance=1, description=f"{description}: {doing}")
 
-    @contextlib.contextmanager
-    def context() -> Iterator[Callable[[str], None]]:
-        # In a pipe or a file a bar would only leave blank lines.
-        hidden = not terminal.is_terminal
-        said = TextColumn("{task.description}", style="progress.description", markup=False)
-        columns = (said, *Progress.get_default_columns()[1:])
-        with Progress(*columns, console=terminal, transient=True, disable=hidden) as progress:
-            task = progress.add_task(description, total=total)
 
-            def advance(doing: str) -> None:
-                progress.update(task, advance=1, description=f"{description}: {doing}")
+@contextlib.contextmanager
+def live() -> Iterator[Callable[[str, Any], None]]:
+    """Show what changes: in its place on a terminal, elsewhere a line for each change.
 
-            yield advance
+    Yields:
+      A function of the line, and of what a terminal shows in its place.
+    """
+    if terminal.is_terminal:
+        with Live(console=terminal, refresh_per_second=8) as display:
+            yield lambda _, shown: display.update(shown)
+        return
+    last = ""
 
-    return context()
+    def line_alone(line: str, _: Any) -> None:
+        nonlocal last
+        if line != last and not terminal.quiet:
+            print(line, flush=True)
+        last = line
+
+    yield line_alone
 
 
 def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[int]], Iterator[int]]:

@@ -31,8 +31,8 @@ def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Arra
 
     def eliminate(k: Array, rows: Array) -> Array:
         pivot = rows[k] / rows[k, k]
-        rest = rows - rows[:, k, None] * pivot
-        return jnp.where((jnp.arange(size) == k)[:, None], pivot, rest)
+        others = rows - rows[:, k, None] * pivot
+        return jnp.where((jnp.arange(size) == k)[:, None], pivot, others)
 
     augmented = jnp.concatenate([matrix, right], axis=1)
     return jax.lax.fori_loop(0, size, eliminate, augmented)[:, size:]
@@ -56,8 +56,8 @@ def regress(
       `[F, k]`.
     """
     diagonal = jnp.diagonal(gram)
-    seen = diagonal > 0
-    unit = jnp.sqrt(jnp.where(seen, diagonal, 1.0))
-    added = jnp.where(seen, jnp.asarray(ridge, gram.dtype), 1.0)
+    positive = diagonal > 0
+    unit = jnp.sqrt(jnp.where(positive, diagonal, 1.0))
+    added = jnp.where(positive, jnp.asarray(ridge, gram.dtype), 1.0)
     scaled = gram / unit[:, None] / unit + jnp.diag(added)
     return solve(scaled, moments / unit[:, None]) / unit[:, None]

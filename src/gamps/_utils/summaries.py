@@ -27,6 +27,22 @@ def summary(values: Any) -> dict[str, float | int]:
     return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "n": n}
 
 
+def plain(content: Any) -> Any:
+    """Numbers, texts and their tuples as JSON gives them back: null for what is not finite.
+
+    Examples:
+      >>> plain({"low": float("-inf"), "pair": (1, 2.5)})
+      {'low': None, 'pair': [1, 2.5]}
+    """
+    if hasattr(content, "_asdict"):
+        content = content._asdict()
+    if isinstance(content, Mapping):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
 def standard_error(number: Mapping[str, float]) -> float:
     """Standard error of the mean of a `summary`."""
     return number["std"] / math.sqrt(number["n"])

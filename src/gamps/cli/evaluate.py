@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.text import Text
 
 from gamps import evaluation
 from gamps._utils import console
+from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
 from gamps.evaluation import verdict as verdicts
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, explained, rows_of
@@ -51,21 +51,11 @@ def evaluate(
     say_imports(run)
     found = evaluate_run(run, log=log, confidence=confidence, interval=interval)
     if json_:
-        print(json.dumps(_plain(found), indent=1))
+        rest = {"log": found.by, "densities": found.densities, "estimates": found.estimates}
+        print(json.dumps(plain(found.verdict._asdict() | rest), indent=1))
     else:
         _show(run, found)
     sys.exit(STATUS[found.verdict.word])
-
-
-def _plain(found: RunEvaluation) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if hasattr(value, "_asdict"):
-            return {k: plain(v) for k, v in value._asdict().items()}
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    estimates = {name: plain(estimate) for name, estimate in found.estimates.items()}
-    content: dict[str, Any] = plain(found.verdict)
-    return content | {"log": found.by, "densities": found.densities, "estimates": estimates}
 
 
 def _show(run: Path, found: RunEvaluation) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.live import Live
 
 from gamps import cluster, runs
 from gamps._utils import console
@@ -162,32 +161,15 @@ def _table(file: Path, outcomes: Sequence[SweepResult]) -> None:
 
 @contextmanager
 def _display(total: int) -> Iterator[Callable[[cluster.Status], None]]:
-    """One line that changes on a terminal, plain lines elsewhere."""
-    terminal, last = console.terminal, [""]
-
-    def text(status: cluster.Status) -> str:
-        many = "1 process" if status.processes == 1 else f"{status.processes} processes"
-        return f"{status.done}/{total} iterations, {many}, {status.restarts} restarts"
-
-    def news(status: cluster.Status) -> None:
-        if status.news:
-            again = f"starting again from iteration {status.done}"
-            console.say(f"{status.news}: {again}", "yellow")
-
-    if not terminal.is_terminal:
-
-        def line(status: cluster.Status) -> None:
-            news(status)
-            if text(status) != last[0]:
-                last[0] = text(status)
-                print(last[0], flush=True)
-
-        yield line
-        return
-    with Live(console=terminal, refresh_per_second=4) as live:
+    """How far the processes are, and what was lost."""
+    with console.live() as display:
 
         def show(status: cluster.Status) -> None:
-            news(status)
-            live.update(text(status))
+            if status.news:
+                again = f"starting again from iteration {status.done}"
+                console.say(f"{status.news}: {again}", "yellow")
+            many = "1 process" if status.processes == 1 else f"{status.processes} processes"
+            line = f"{status.done}/{total} iterations, {many}, {status.restarts} restarts"
+            display(line, line)
 
         yield show

@@ -11,6 +11,7 @@ import numpy as np
 import tyro
 
 from gamps._utils import console, figures
+from gamps._utils.atomic_io import replace_file
 from gamps.deployment.load import DeployedPolicy, load_policy
 from gamps.errors import GampsError, RunError, SettingError
 from gamps.runs.folder import refuse_unwritable
@@ -134,6 +135,6 @@ def _picture(shown: dict[str, list[Any]], out: Path) -> str:
                 axis.legend(fontsize=7, frameon=False)
             axis.set_title(name, fontsize=9)
             axis.set_xlabel("step")
-    with console.atomic(out / "play.png") as path:
+    with replace_file(out / "play.png") as path:
         figure.savefig(path, dpi=120, bbox_inches="tight")
     return f"{out / 'play.png'}"

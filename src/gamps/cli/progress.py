@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.live import Live
 
 from gamps._utils import console, figures
+from gamps._utils.atomic_io import replace_file
 from gamps.runs import folder
 
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
 
 
 @contextmanager
-def shown(total: int) -> Iterator[Any]:
-    """A live table on a terminal, plain lines elsewhere."""
-    terminal, began = console.terminal, time.perf_counter()
+def shown(total: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
+    """The metrics of each iteration, and the time that is left."""
     console.say("compiling …")
-    first: list[int] = []
-
-    def left(iteration: int) -> float:
-        if not first:
-            first.append(iteration - 1)
-        passed = time.perf_counter() - began
-        return passed / max(iteration - first[0], 1) * (total - iteration)
-
-    if not terminal.is_terminal:
-
-        def line(iteration: int, metrics: dict[str, Any]) -> None:
-            numbers = [f"{k} {metrics[k]:.4g}" for k in SHOWN if k in metrics]
-            text = f"{iteration}/{total} {' '.join(numbers)} left {left(iteration):.0f}s"
-            if not terminal.quiet:
-                print(text, flush=True)
-
-        yield line
-        return
-    with Live(console=terminal, refresh_per_second=8) as live:
+    began, before = time.perf_counter(), -1
+    with console.live() as display:
 
         def show(iteration: int, metrics: dict[str, Any]) -> None:
+            nonlocal before
+            before = iteration - 1 if before < 0 else before
+            each = (time.perf_counter() - began) / max(iteration - before, 1)
+            left = f"{each * (total - iteration):.0f}"
+            known = {name: metrics[name] for name in SHOWN if name in metrics}
             table = console.rich_table(f"iteration {iteration} of {total}", ["", "now"])
-            for name in SHOWN:
-                if name in metrics:
-                    shown = f"{metrics[name]:.4g}" if np.isfinite(metrics[name]) else "too thin"
-                    table.add_row(name.replace("_", " "), shown)
-            table.add_row("time left", f"{left(iteration):.0f} s")
-            live.update(table)
+            for name, value in known.items():
+                text = f"{value:.4g}" if np.isfinite(value) else "too thin"
+                table.add_row(name.replace("_", " "), text)
+            table.add_row("time left", f"{left} s")
+            numbers = " ".join(f"{name} {value:.4g}" for name, value in known.items())
+            display(f"{iteration}/{total} {numbers} left {left}s", table)
 
         yield show
 
@@ -70,5 +57,5 @@ def figure(out: Path) -> None:
                               color="#c1121f")  # fmt: skip
         axis.set_title(name.replace("_", " "), fontsize=9)
         axis.set_xlabel("iteration")
-    with console.atomic(out / "training.png") as path:
+    with replace_file(out / "training.png") as path:
         figure.savefig(path, dpi=150, bbox_inches="tight")

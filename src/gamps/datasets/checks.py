@@ -69,16 +69,16 @@ def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
             place = tuple(int(x) for x in wrong[0])
             problem = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
             raise DatasetError("actions", problem, "Number them from 0", index=place)
-    found = np.asarray(trajectories.behaviour_log_prob)
+    logged = np.asarray(trajectories.behaviour_log_prob)
     # Negated, so that a NaN counts as a difference.
-    wrong = ~(np.abs(found - expected) <= TOLERANCE * (1 + np.abs(expected)))
+    wrong = ~(np.abs(logged - expected) <= TOLERANCE * (1 + np.abs(expected)))
     places = np.argwhere(wrong & np.asarray(trajectories.mask))
     if places.size:
         place = tuple(int(x) for x in places[0])
         raise DatasetError(
             "behaviour_log_prob",
-            f"{found[place]:.5g}, but the behaviour policy gives this action {expected[place]:.5g} "
-            f"({len(places)} such steps)",
+            f"{logged[place]:.5g}, but the behaviour policy gives this action "
+            f"{expected[place]:.5g} ({len(places)} such steps)",
             "Actions must be logged raw, before clipping, each beside its own density",
             index=place,
         )

@@ -13,14 +13,11 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from jaxtyping import Array, Key
 
 from gamps import envs
+from gamps._utils.console import silent
 from gamps.datasets.simulation import Make, Raw, groups_of, make_env, simulate
 from gamps.errors import SettingError
 from gamps.policies import Affine, Boltzmann, LinearGaussianPolicy, OneHot, Policy, log_probs
 from gamps.trajectories import Episode, Trajectories, from_episodes, validate
-
-
-def _silent(doing: str) -> None:
-    del doing
 
 
 def collect(
@@ -31,7 +28,7 @@ def collect(
     n: int,
     steps: int | None = None,
     workers: int = 1,
-    advance: Callable[[str], None] = _silent,
+    advance: Callable[[str], None] = silent,
 ) -> Trajectories:
     """Log `n` episodes with the density of every action.
 
@@ -57,7 +54,7 @@ def collect(
     if isinstance(env, FuncEnv):
         if steps is None:
             raise SettingError("steps", "None", "A functional environment has no limit of its own")
-        return validate(_functional(env, policy, key, n, steps))
+        return validate(_functional(env, policy, key, n=n, steps=steps))
     groups = groups_of(env, policy, key, n=n, steps=limit_of(env) if steps is None else steps)
     finished: dict[int, list[Raw]] = {}
     for i, episodes in simulate(groups, workers=workers):
@@ -66,9 +63,7 @@ def collect(
     return from_raw([raw for i in sorted(finished) for raw in finished[i]], policy)
 
 
-_functional = eqx.filter_jit(
-    lambda env, policy, key, n, steps: envs.collect(env, policy, key, n=n, steps=steps)
-)
+_functional = eqx.filter_jit(envs.collect)
 
 
 def limit_of(env: Make) -> int:
@@ -77,9 +72,9 @@ def limit_of(env: Make) -> int:
     Raises:
       SettingError: if it never does.
     """
-    made = make_env(env)
-    spec = made.spec
-    made.close()
+    built = make_env(env)
+    spec = built.spec
+    built.close()
     if spec is None or spec.max_episode_steps is None:
         raise SettingError("steps", "None, and the environment sets no limit", "Say steps=1000")
     return int(spec.max_episode_steps)
@@ -106,9 +101,9 @@ def policy_for(env: Make, *, std: float = 0.5) -> Policy:
     Raises:
       SettingError: for spaces that are neither numbers nor a choice.
     """
-    made = make_env(env)
-    observations, actions = made.observation_space, made.action_space
-    made.close()
+    built = make_env(env)
+    observations, actions = built.observation_space, built.action_space
+    built.close()
     features: Any
     if isinstance(observations, Box) and len(observations.shape) == 1:
         features, size = Affine(), observations.shape[0] + 1

@@ -47,7 +47,7 @@ def from_flat(
       >>> len(episodes), episodes[0].observations.ravel().tolist()
       (1, [0.0, 1.0, 2.0, 3.0])
     """
-    given = {
+    fields = {
         "observations": observations,
         "actions": actions,
         "rewards": rewards,
@@ -56,7 +56,7 @@ def from_flat(
         "next_observations": next_observations,
         "behaviour_log_prob": behaviour_log_prob,
     }
-    arrays = {name: _numbers(name, values) for name, values in given.items() if values is not None}
+    arrays = {name: _numbers(name, values) for name, values in fields.items() if values is not None}
     steps = len(arrays["rewards"])
     for name, array in arrays.items():
         if len(array) != steps:
@@ -93,17 +93,17 @@ def _numbers(name: str, values: Any) -> np.ndarray:
 
 
 def _episode(arrays: dict[str, np.ndarray], rows: slice, terminated: bool) -> Episode:
-    own = {name: array[rows] for name, array in arrays.items()}
-    log_prob = own.get("behaviour_log_prob")
-    if "next_observations" in own:
-        broken = np.argwhere(own["observations"][1:] != own["next_observations"][:-1])
+    fields = {name: array[rows] for name, array in arrays.items()}
+    log_prob = fields.get("behaviour_log_prob")
+    if "next_observations" in fields:
+        broken = np.argwhere(fields["observations"][1:] != fields["next_observations"][:-1])
         if broken.size:
             place = rows.start + int(broken[0][0])
             fix = "Set timeouts there, or fix the order of the steps"
             problem = "not the observation that the next step starts from"
             raise DatasetError("next_observations", problem, fix, index=place)
-        seen = np.concatenate([own["observations"], own["next_observations"][-1:]])
-        return Episode(seen, own["actions"], own["rewards"], log_prob, terminated)
+        observations = np.concatenate([fields["observations"], fields["next_observations"][-1:]])
+        return Episode(observations, fields["actions"], fields["rewards"], log_prob, terminated)
     if terminated:
         raise DatasetError(
             "next_observations",
@@ -112,4 +112,5 @@ def _episode(arrays: dict[str, np.ndarray], rows: slice, terminated: bool) -> Ep
             index=rows.stop - 1,
         )
     shorter = None if log_prob is None else log_prob[:-1]
-    return Episode(own["observations"], own["actions"][:-1], own["rewards"][:-1], shorter, False)
+    actions, rewards = fields["actions"][:-1], fields["rewards"][:-1]
+    return Episode(fields["observations"], actions, rewards, shorter, False)

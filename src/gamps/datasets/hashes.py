@@ -16,12 +16,12 @@ def write_hashes(folder: Path) -> None:
     (folder / HASHES).write_text(json.dumps(hashes_of(folder), indent=1) + "\n", encoding="utf-8")
 
 
-def check_hashes(folder: Path, found: dict[str, str] | None = None) -> None:
+def check_hashes(folder: Path, digests: dict[str, str] | None = None) -> None:
     """Compare the files with their hashes, if there are any; other people's logs have none.
 
     Args:
       folder: the dataset's.
-      found: the hashes of its files, if they are known already.
+      digests: the hashes of its files, if they are known already.
 
     Raises:
       DatasetError: at the first file that differs.
@@ -34,9 +34,9 @@ def check_hashes(folder: Path, found: dict[str, str] | None = None) -> None:
         expected = {str(name): str(digest) for name, digest in expected.items()}
     except (ValueError, AttributeError, RecursionError) as error:
         raise DatasetError(HASHES, "is not a table of hashes", fix) from error
-    found = hashes_of(folder) if found is None else found
-    for name in sorted(expected | found):
-        if expected.get(name) != found.get(name):
+    digests = hashes_of(folder) if digests is None else digests
+    for name in sorted(expected | digests):
+        if expected.get(name) != digests.get(name):
             raise DatasetError(name, "is not the file that was written: its hash differs", fix)
 
 

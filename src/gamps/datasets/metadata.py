@@ -14,15 +14,15 @@ from gamps.errors import DatasetError, DescriptionError
 from gamps.policies import Policy, rebuild
 
 
-def found(name: str | Path) -> Path:
+def dataset_folder(name: str | Path) -> Path:
     """The folder of a dataset, by its name or its path.
 
     Raises:
       DatasetError: if there is no data.
     """
     minari_package()
-    own = recover_folder(Path(name))
-    folder = own if own.is_dir() else folder_of(str(name))
+    path = recover_folder(Path(name))
+    folder = path if path.is_dir() else folder_of(str(name))
     if not (folder / "data").is_dir():
         raise DatasetError(
             "dataset",
@@ -35,12 +35,12 @@ def found(name: str | Path) -> Path:
 
 def kind_of(metadata: dict[str, Any]) -> str:
     """What is said of the densities; other people's logs say nothing, and are taken for known."""
-    said = metadata.get(DENSITIES, '"known"')
+    stored = metadata.get(DENSITIES, '"known"')
     for kind in ("known", "estimated", "missing"):
-        if said == json.dumps(kind):
+        if stored == json.dumps(kind):
             return kind
     fix = "Expected known, estimated or missing"
-    raise DatasetError(f"metadata.json/{DENSITIES}", f"{said!r:.40}", fix)
+    raise DatasetError(f"metadata.json/{DENSITIES}", f"{stored!r:.40}", fix)
 
 
 def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:

@@ -30,9 +30,9 @@ def alike(first: Trajectories, following: Iterator[Trajectories]) -> Iterator[Tr
     yield first
     for i, chunk in enumerate(following, start=1):
         for name in ("observations", "actions"):
-            own, other = getattr(chunk, name), getattr(first, name)
-            if own.shape[2:] != other.shape[2:] or own.dtype != other.dtype:
-                problem = f"{own.shape[2:]} of {own.dtype} a step in chunk {i}"
+            values, other = getattr(chunk, name), getattr(first, name)
+            if values.shape[2:] != other.shape[2:] or values.dtype != other.dtype:
+                problem = f"{values.shape[2:]} of {values.dtype} a step in chunk {i}"
                 fix = f"Expected {other.shape[2:]} of {other.dtype}, as in chunk 0"
                 raise DatasetError(name, problem, fix)
         yield chunk
@@ -48,8 +48,8 @@ def buffers(chunks: Iterable[Trajectories], *, known: bool) -> Iterator[Any]:
         arrays = {name: np.asarray(getattr(chunk, name)) for name in names}
         for i, steps in enumerate(np.asarray(chunk.lengths)):
             ends = np.arange(steps) == steps - 1
-            own = arrays["behaviour_log_prob"][i, :steps]
-            log_prob = np.concatenate([[np.nan], own if known else np.full(steps, np.nan)])
+            densities = arrays["behaviour_log_prob"][i, :steps]
+            log_prob = np.concatenate([[np.nan], densities if known else np.full(steps, np.nan)])
             yield EpisodeBuffer(
                 id=next(count),
                 observations=arrays["observations"][i, : steps + 1],

@@ -16,7 +16,13 @@ import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import behaviour_of, discount_of, found, kind_of, read_metadata
+from gamps.datasets.metadata import (
+    behaviour_of,
+    dataset_folder,
+    discount_of,
+    kind_of,
+    read_metadata,
+)
 from gamps.datasets.writing import LOG_PROB
 from gamps.errors import DatasetError
 from gamps.policies import Policy
@@ -55,7 +61,7 @@ def load(name: str | Path) -> Dataset:
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
-    folder = found(name)
+    folder = dataset_folder(name)
     metadata, env_spec = read_metadata(folder / "data")
     behaviour, discount = behaviour_of(metadata), discount_of(metadata)
     densities = usable_densities(name, metadata)
@@ -71,7 +77,7 @@ def load(name: str | Path) -> Dataset:
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
     """Episodes, discount, and the kind of densities, which are not looked at themselves."""
-    folder = found(name)
+    folder = dataset_folder(name)
     metadata, _ = read_metadata(folder / "data")
     check_hashes(folder)
     episodes = list(each_episode(folder / "data", metadata))
@@ -138,11 +144,11 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
     arrays = {name: _array(i, group, name) for name in (*expected, INFO)}
     steps = len(arrays["rewards"])
     for name, more in (expected | {INFO: 1}).items():
-        found = len(arrays[name])
-        if found != steps + more:
+        count = len(arrays[name])
+        if count != steps + more:
             raise DatasetError(
                 name,
-                f"{found} entries for {steps} rewards",
+                f"{count} entries for {steps} rewards",
                 f"Expected {steps + more}: one before the first step, then one a step"
                 if more
                 else f"Expected {steps}, one a step",

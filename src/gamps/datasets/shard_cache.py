@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from gamps._utils.console import silent
 from gamps.datasets.hashes import check_hashes, files_of, hashes_of
 from gamps.datasets.shard_reader import Shards, open_shards
-from gamps.datasets.shard_writer import silent, write_shards
+from gamps.datasets.shard_writer import write_shards
 from gamps.datasets.streams import stream
 from gamps.errors import DatasetError
 
@@ -43,19 +43,21 @@ def shards_of(
     log = stream(name)
     target = log.folder / FOLDER if folder is None else Path(folder)
     stamps = _stamps(log.folder)
-    kept: Shards | None = None
+    cached: Shards | None = None
     with contextlib.suppress(DatasetError):  # none yet, or damaged: made again
-        kept = open_shards(target)
-    wanted = {"stamps": stamps, "steps": steps}
-    if kept is not None and _said(kept, "stamps", "steps") == wanted:
-        return kept
+        cached = open_shards(target)
+    source = cached.source if cached is not None and isinstance(cached.source, dict) else {}
+    same_steps = source.get("steps") == steps
+    if cached is not None and same_steps and source.get("stamps") == stamps:
+        return cached
     digests = hashes_of(log.folder)
-    if kept is not None and _said(kept, "sha256", "steps") == {"sha256": digests, "steps": steps}:
-        return kept
+    if cached is not None and same_steps and source.get("sha256") == digests:
+        return cached
     check_hashes(log.folder, digests)
     return write_shards(
         log.fields(), target, behaviour=log.behaviour, discount=log.discount,
-        densities=log.densities, steps=steps, source=wanted | {"sha256": digests},
+        densities=log.densities, steps=steps,
+        source={"stamps": stamps, "steps": steps, "sha256": digests},
         overwrite=True,  # another process may have made them meanwhile
         advance=advance,
     )  # fmt: skip
@@ -65,9 +67,3 @@ def _stamps(folder: Path) -> dict[str, list[int]]:
     """Size and time of change of every file of the data."""
     stats = {path.relative_to(folder).as_posix(): path.stat() for path in files_of(folder)}
     return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
-
-
-def _said(kept: Shards, *names: str) -> dict[str, Any]:
-    """What shards say of the dataset that they were made from."""
-    source = kept.source if isinstance(kept.source, dict) else {}
-    return {name: source.get(name) for name in names}

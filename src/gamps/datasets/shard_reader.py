@@ -2,8 +2,8 @@
 
 A folder of shards holds one safetensors file a shard, one with the numbers and lengths of all
 trajectories, and `manifest.json`, which is written last and holds the SHA-256 of each file and of
-itself. Shards of episodes of similar length make a bucket and
-are handed out in one shape, so that a program is compiled once a bucket, not once a shard.
+itself. Shards of episodes of similar length make a bucket and are handed out in one shape, so that
+a program is compiled once a bucket, not once a shard.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class Shards:
             arrays = {name: values[rows] for name, values in arrays.items()}
         n, steps = self.shapes[entry.bucket]
         lengths = _filled(arrays["lengths"], (n,), repeat=False)
-        made = {name: _filled(arrays[name], (n, steps), repeat=False) for name in ZEROED}
-        made["observations"] = _filled(arrays["observations"], (n, steps + 1), repeat=True)
-        made["actions"] = _filled(arrays["actions"], (n, steps), repeat=True)
-        made["mask"] = np.arange(steps) < lengths[:, None]
-        made["terminated"] = _filled(arrays["terminated"], (n,), repeat=False)
-        return Trajectories(**jax.device_put(made))
+        fields = {name: _filled(arrays[name], (n, steps), repeat=False) for name in ZEROED}
+        fields["observations"] = _filled(arrays["observations"], (n, steps + 1), repeat=True)
+        fields["actions"] = _filled(arrays["actions"], (n, steps), repeat=True)
+        fields["mask"] = np.arange(steps) < lengths[:, None]
+        fields["terminated"] = _filled(arrays["terminated"], (n,), repeat=False)
+        return Trajectories(**jax.device_put(fields))
 
     def __iter__(self) -> Iterator[Trajectories]:
         """The shards in turn; the next one is read in a thread while this one is used."""
@@ -148,13 +148,12 @@ class Shards:
         parts = []
         for i, entry in enumerate(self.entries):
             rows = math.ceil(share * entry.rows)
-            found = {
-                k: np.asarray(v)[:rows] for k, v in vars(self.shard(i)).items() if k != "before"
-            }
-            for name in found.keys() - {"terminated"}:
+            fields = vars(self.shard(i)).items()
+            part = {name: np.asarray(v)[:rows] for name, v in fields if name != "before"}
+            for name in part.keys() - {"terminated"}:
                 shape = (rows, longest + (name == "observations"))
-                found[name] = _filled(found[name], shape, repeat=name in REPEATED)
-            parts.append(found)
+                part[name] = _filled(part[name], shape, repeat=name in REPEATED)
+            parts.append(part)
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return Trajectories(**jax.device_put(joined))
 
@@ -173,8 +172,8 @@ class Shards:
         parts = split_rows(self.n_trajectories, held_out, seed)
         columns = [self._columns(i) for i in range(len(self))]
         numbers = np.sort(np.concatenate([episodes for episodes, _ in columns]))
-        learned, judged = (self._keep(numbers[rows], columns) for rows in parts)
-        return learned, judged
+        to_learn, to_judge = (self._keep(numbers[rows], columns) for rows in parts)
+        return to_learn, to_judge
 
     def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:
         """A selection of whole trajectories, as few rows a shard as hold the most of any."""
@@ -184,9 +183,10 @@ class Shards:
         kept[chosen] = True
         entries = []
         for entry, (episodes, lengths) in zip(self.entries, columns, strict=True):
-            own = kept[episodes]
-            if own.any():
-                entries.append(entry._replace(rows=int(own.sum()), steps=int(lengths[own].sum())))
+            selected = kept[episodes]
+            if selected.any():
+                steps = int(lengths[selected].sum())
+                entries.append(entry._replace(rows=int(selected.sum()), steps=steps))
         shapes = {
             bucket: (max(e.rows for e in entries if e.bucket == bucket), self.shapes[bucket][1])
             for bucket in {entry.bucket for entry in entries}
@@ -197,8 +197,8 @@ class Shards:
         """Numbers and lengths of a shard's selected trajectories."""
         if not self._rows:
             self._rows.update(self._read(ROWS, self.rows_sha256))
-        own = slice(self.entries[i].first, self.entries[i].last)
-        episodes, lengths = self._rows["episodes"][own], self._rows["lengths"][own]
+        rows = slice(self.entries[i].first, self.entries[i].last)
+        episodes, lengths = self._rows["episodes"][rows], self._rows["lengths"][rows]
         if self.kept is None:
             return episodes, lengths
         return episodes[self.kept[episodes]], lengths[self.kept[episodes]]
@@ -228,7 +228,7 @@ def open_shards(folder: str | Path) -> Shards:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         body, digest = content["shards"], content["sha256"]
-        if digest != hash_of(body) or body["title"] != TITLE:
+        if digest != body_sha256(body) or body["title"] != TITLE:
             raise ValueError("its hash or its title differs")
         entries = tuple(Entry(**entry) for entry in body["entries"])
         described = body["behaviour"]
@@ -239,15 +239,15 @@ def open_shards(folder: str | Path) -> Shards:
     except (ValueError, TypeError, KeyError, RecursionError, DescriptionError) as error:
         raise DatasetError(str(path), f"is no manifest of shards: {error}", FIX) from error
     shapes = {
-        bucket: (max(e.rows for e in own), max(e.longest for e in own))
+        bucket: (max(e.rows for e in members), max(e.longest for e in members))
         for bucket in {entry.bucket for entry in entries}
-        if (own := [entry for entry in entries if entry.bucket == bucket])
+        if (members := [entry for entry in entries if entry.bucket == bucket])
     }
-    said = (body[name] for name in ("discount", "densities", "rows_sha256", "source"))
-    return Shards(folder, entries, shapes, behaviour, *said)
+    facts = (body[name] for name in ("discount", "densities", "rows_sha256", "source"))
+    return Shards(folder, entries, shapes, behaviour, *facts)
 
 
-def hash_of(body: Any) -> str:
+def body_sha256(body: Any) -> str:
     """The SHA-256 of what a manifest says."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
@@ -256,6 +256,6 @@ def _filled(values: np.ndarray, shape: tuple[int, ...], *, repeat: bool) -> np.n
     """Fill up rows and steps, by the last of each or by zeros."""
     if values.shape[: len(shape)] == shape:
         return values
-    widths = [(0, size - own) for own, size in zip(values.shape, shape, strict=False)]
+    widths = [(0, target - size) for size, target in zip(values.shape, shape, strict=False)]
     widths += [(0, 0)] * (values.ndim - len(shape))
     return np.pad(values, widths, mode="edge") if repeat else np.pad(values, widths)

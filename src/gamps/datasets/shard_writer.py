@@ -12,6 +12,7 @@ import numpy as np
 import safetensors.numpy
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, write_synced
+from gamps._utils.console import silent
 from gamps.datasets.checks import (
     Extremes,
     check_densities,
@@ -20,18 +21,22 @@ from gamps.datasets.checks import (
     joined,
     naming,
 )
-from gamps.datasets.shard_reader import MANIFEST, ROWS, TITLE, Entry, Shards, hash_of, open_shards
+from gamps.datasets.shard_reader import (
+    MANIFEST,
+    ROWS,
+    TITLE,
+    Entry,
+    Shards,
+    body_sha256,
+    open_shards,
+)
 from gamps.datasets.streams import bucket_of
-from gamps.errors import DatasetError, DescriptionError, OutputError, SettingError
-from gamps.policies import Policy, describe
+from gamps.errors import DatasetError, OutputError, SettingError
+from gamps.policies import Policy
+from gamps.policies.description import describe_known
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 FIELDS = ("observations", "actions", "rewards", "behaviour_log_prob")
-
-
-def silent(doing: str) -> None:
-    """Tell nobody."""
-    del doing
 
 
 def write_shards(
@@ -79,10 +84,6 @@ def write_shards(
     if target.exists() and not (overwrite and (target / MANIFEST).is_file()):
         fix = "Choose another folder, or overwrite it if it holds shards"
         raise OutputError(f"{target}: exists already. {fix}")
-    try:
-        described: Any = None if behaviour is None else describe(behaviour)
-    except DescriptionError:
-        described = None  # a class of the user's own; the densities are in the log all the same
     with replace_folder(target, overwrite=overwrite) as temporary:
         writer = _Writer(temporary, target, behaviour, steps)
         for episode in episodes:
@@ -90,14 +91,14 @@ def write_shards(
             advance(f"{writer.count} episodes")
         body = {
             "title": TITLE,
-            "behaviour": described,
+            "behaviour": describe_known(behaviour),
             "discount": discount,
             "densities": densities,
             "source": source,
             "steps": steps,
             **writer.finished(),
         }
-        manifest = {"shards": body, "sha256": hash_of(body)}
+        manifest = {"shards": body, "sha256": body_sha256(body)}
         with output_errors(target):
             write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
     return open_shards(target)
@@ -112,18 +113,18 @@ class _Writer:
         self.entries: list[Entry] = []
         self.columns: dict[str, list[np.ndarray]] = {"episodes": [], "lengths": []}
         self.waiting: dict[int, list[tuple[int, Episode]]] = {}
-        self.seen: Extremes | None = None
-        self.space: tuple[Any, ...] = ()
+        self.extremes: Extremes | None = None
+        self.spaces: tuple[Any, ...] = ()
 
     def add(self, episode: Episode) -> None:
         """Let an episode wait; write its bucket if that is full."""
         with naming((self.count,)):
             slim = _slim(episode)
         bucket = bucket_of(len(slim.rewards))
-        held = self.waiting.setdefault(bucket, [])
-        held.append((self.count, slim))
+        bucketed = self.waiting.setdefault(bucket, [])
+        bucketed.append((self.count, slim))
         self.count += 1
-        if len(held) >= max(round(self.steps / bucket), 1):
+        if len(bucketed) >= max(round(self.steps / bucket), 1):
             self._write(bucket, self.waiting.pop(bucket))
 
     def finished(self) -> dict[str, Any]:
@@ -132,20 +133,20 @@ class _Writer:
             raise DatasetError("episodes", "none", "Log at least one")
         for bucket in sorted(self.waiting):
             self._write(bucket, self.waiting[bucket])
-        check_not_clipped(self.seen)
+        check_not_clipped(self.extremes)
         columns = {name: np.concatenate(parts) for name, parts in self.columns.items()}
         entries = [entry._asdict() for entry in self.entries]
         return {"rows_sha256": self._file(ROWS, columns), "entries": entries}
 
-    def _write(self, bucket: int, held: list[tuple[int, Episode]]) -> None:
-        numbers = [number for number, _ in held]
+    def _write(self, bucket: int, episodes: list[tuple[int, Episode]]) -> None:
+        numbers = [number for number, _ in episodes]
         with naming(numbers):
-            log = from_episodes([episode for _, episode in held], length=bucket)
+            log = from_episodes([episode for _, episode in episodes], length=bucket)
             self._check_space(log)
             if self.behaviour is not None:
                 check_densities(log, self.behaviour)
-        self.seen = joined(self.seen, extremes_of(log, numbers))
-        lengths = np.asarray([len(episode.rewards) for _, episode in held], dtype=np.int32)
+        self.extremes = joined(self.extremes, extremes_of(log, numbers))
+        lengths = np.asarray([len(episode.rewards) for _, episode in episodes], dtype=np.int32)
         longest = int(lengths.max())
         arrays = {name: _single(getattr(log, name))[:, :longest] for name in FIELDS[1:]}
         arrays["observations"] = _single(log.observations)[:, : longest + 1]
@@ -158,27 +159,27 @@ class _Writer:
             parts.append(arrays[name])
         file = f"shard-{len(self.entries):06d}.safetensors"
         digest = self._file(file, arrays)
-        first, self.rows = self.rows, self.rows + len(held)
+        first, self.rows = self.rows, self.rows + len(episodes)
         steps = int(lengths.sum())
         self.entries.append(
-            Entry(file, digest, first, self.rows, len(held), steps, bucket, longest)
+            Entry(file, digest, first, self.rows, len(episodes), steps, bucket, longest)
         )
 
     def _file(self, name: str, arrays: dict[str, np.ndarray]) -> str:
         """Write arrays, and return the hash of the file."""
-        whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-        content = safetensors.numpy.save(whole)
+        contiguous = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+        content = safetensors.numpy.save(contiguous)
         with output_errors(self.target):
             write_synced(self.folder / name, content)
         return hashlib.sha256(content).hexdigest()
 
     def _check_space(self, log: Trajectories) -> None:
         """Observations and actions are of one shape and kind in all shards."""
-        found = tuple((x.shape[2:], x.dtype.kind) for x in (log.observations, log.actions))
-        self.space = self.space or found
-        for name, own, first in zip(FIELDS, found, self.space, strict=False):
-            if own != first:
-                problem = f"{own[0]} of kind {own[1]} a step, but {first[0]} of {first[1]} before"
+        spaces = tuple((x.shape[2:], x.dtype.kind) for x in (log.observations, log.actions))
+        self.spaces = self.spaces or spaces
+        for name, now, first in zip(FIELDS, spaces, self.spaces, strict=False):
+            if now != first:
+                problem = f"{now[0]} of kind {now[1]} a step, but {first[0]} of {first[1]} before"
                 raise DatasetError(name, problem, "All episodes must share one space", index=0)
 
 

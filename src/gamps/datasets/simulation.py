@@ -113,7 +113,7 @@ def _run(group: _Group) -> list[Raw]:
     envs = _side_by_side(group.make, group.steps)[: len(group.seeds)]
     # Copied, here and below: an environment may hand out the array that it goes on to change.
     starts = [np.array(e.reset(seed=int(s))[0]) for e, s in zip(envs, group.seeds, strict=True)]
-    seen = [[start] for start in starts]
+    observations = [[start] for start in starts]
     acted: list[list[Any]] = [[] for _ in envs]
     gained: list[list[float]] = [[] for _ in envs]
     over, terminated = [False] * len(envs), [False] * len(envs)
@@ -127,12 +127,12 @@ def _run(group: _Group) -> list[Raw]:
                 continue
             now[i], reward, terminated[i], cut_off, _ = env.step(actions[i])
             over[i] = terminated[i] or cut_off
-            seen[i].append(now[i].copy())
+            observations[i].append(now[i].copy())
             acted[i].append(actions[i])
             gained[i].append(float(reward))
         if all(over):
             break
     return [
         Raw(np.stack(s), np.stack(a), np.asarray(r), bool(e))
-        for s, a, r, e in zip(seen, acted, gained, terminated, strict=True)
+        for s, a, r, e in zip(observations, acted, gained, terminated, strict=True)
     ]

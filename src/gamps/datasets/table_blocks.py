@@ -14,15 +14,15 @@ from gamps.errors import DatasetError, MissingExtraError
 Table = dict[str, Any]  # by column: a list, or an array where all are numbers
 
 
-def read_csv(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
+def read_csv(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
     """Blocks of so many rows of a CSV file, as lists of text."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             heading = next(reader, [])
-            _check_heading(heading, wanted)
-            places = {name: heading.index(name) for name in wanted}
-            table: Table = {name: [] for name in wanted}
+            _check_heading(heading, names)
+            places = {name: heading.index(name) for name in names}
+            table: Table = {name: [] for name in names}
             for number, row in enumerate(reader, start=1):
                 if not row:
                     continue  # an empty line
@@ -31,16 +31,16 @@ def read_csv(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
                     raise DatasetError("row", problem, "Fix the row", index=number)
                 for name, place in places.items():
                     table[name].append(row[place])
-                if len(table[wanted[0]]) == rows:
+                if len(table[names[0]]) == rows:
                     yield table
-                    table = {name: [] for name in wanted}
-            if table[wanted[0]]:
+                    table = {name: [] for name in names}
+            if table[names[0]]:
                 yield table
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(str(path), f"cannot be read: {error}", "Give a CSV file") from error
 
 
-def read_parquet(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table]:
+def read_parquet(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
     """Blocks of so many rows of a Parquet file, across its row groups."""
     try:
         from pyarrow import ArrowException, parquet
@@ -50,10 +50,10 @@ def read_parquet(path: Path, wanted: Sequence[str], rows: int) -> Iterator[Table
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
-            _check_heading(file.schema_arrow.names, wanted)
-            for block in file.iter_batches(batch_size=rows, columns=list(wanted)):
+            _check_heading(file.schema_arrow.names, names)
+            for block in file.iter_batches(batch_size=rows, columns=list(names)):
                 if block.num_rows:
-                    yield {name: _plain(block.column(name)) for name in wanted}
+                    yield {name: _plain(block.column(name)) for name in names}
     except (OSError, ArrowException) as error:
         raise DatasetError(str(path), f"cannot be read: {error}", "Give a Parquet file") from error
 
@@ -77,8 +77,8 @@ def joined(one: Any, other: Any) -> Any:
     return [*one, *other]
 
 
-def _check_heading(heading: Sequence[str], wanted: Sequence[str]) -> None:
-    for name in wanted:
+def _check_heading(heading: Sequence[str], names: Sequence[str]) -> None:
+    for name in names:
         if heading.count(name) != 1:
             problem = "no such column" if name not in heading else "stands there twice"
             raise DatasetError(name, problem, f"The table has {', '.join(heading) or 'nothing'}")

@@ -77,22 +77,11 @@ def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[
     Raises:
       DatasetError: naming the column and the row, counted from one without the heading.
     """
-    wanted = list(
-        dict.fromkeys(
-            name
-            for name in (
-                columns.episode,
-                *columns.observations,
-                *columns.actions,
-                columns.reward,
-                columns.log_prob,
-                *columns.next_observations,
-                columns.terminated,
-                columns.time,
-            )
-            if name is not None
-        )
-    )
+    chosen = (
+        columns.episode, *columns.observations, *columns.actions, columns.reward, columns.log_prob,
+        *columns.next_observations, columns.terminated, columns.time,
+    )  # fmt: skip
+    names = list(dict.fromkeys(name for name in chosen if name is not None))
     for name in ("observations", "actions"):
         if not getattr(columns, name):
             raise DatasetError(name, "no column", "Name at least one")
@@ -102,23 +91,23 @@ def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[
     if columns.discrete and len(columns.actions) != 1:
         raise DatasetError("actions", f"{len(columns.actions)} columns", "A choice has one column")
     read = read_parquet if path.suffix == ".parquet" else read_csv
-    held: Table = {name: [] for name in wanted}  # the rows of the episode that is not over yet
-    first, seen = 0, set[Any]()
-    for block in read(path, wanted, rows):
-        old = len(held[columns.episode])
-        table = {name: joined(held[name], block[name]) for name in wanted}
-        starts = _starts(columns.episode, table[columns.episode], old, first, seen)
+    unfinished: Table = {name: [] for name in names}  # of the episode that is not over yet
+    first, earlier = 0, set[Any]()
+    for block in read(path, names, rows):
+        old = len(unfinished[columns.episode])
+        table = {name: joined(unfinished[name], block[name]) for name in names}
+        starts = _starts(columns.episode, table[columns.episode], old, first, earlier)
         for start, stop in itertools.pairwise(starts):
-            own = {name: values[start:stop] for name, values in table.items()}
-            yield _episode(own, first + start, columns)
-        held = {name: values[starts[-1] :] for name, values in table.items()}
+            part = {name: values[start:stop] for name, values in table.items()}
+            yield _episode(part, first + start, columns)
+        unfinished = {name: values[starts[-1] :] for name, values in table.items()}
         first += starts[-1]
-    if not len(held[columns.episode]):
+    if not len(unfinished[columns.episode]):
         raise DatasetError(columns.episode, "no row", "Log at least one step", index=1)
-    yield _episode(held, first, columns)
+    yield _episode(unfinished, first, columns)
 
 
-def _starts(field: str, episodes: Any, old: int, first: int, seen: set[Any]) -> list[int]:
+def _starts(field: str, episodes: Any, old: int, first: int, earlier: set[Any]) -> list[int]:
     """Where episodes start, whose rows have to stand together; the first `old` rows are known."""
     starts = [i for i in range(old, len(episodes)) if i == 0 or episodes[i] != episodes[i - 1]]
     for start in starts:
@@ -128,10 +117,10 @@ def _starts(field: str, episodes: Any, old: int, first: int, seen: set[Any]) -> 
             raise DatasetError(field, problem, "Name it by a number or a text", index=place)
         if name in (None, ""):
             raise DatasetError(field, "empty", "Say which episode it is of", index=place)
-        if name in seen:
+        if name in earlier:
             problem = f"episode {name} goes on after another"
             raise DatasetError(field, problem, "Sort the table by episode", index=place)
-        seen.add(name)
+        earlier.add(name)
     return [0, *starts] if old else starts
 
 
@@ -143,26 +132,26 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
     steps = rows[:-1] if last_only_seen else rows
     if not len(steps):
         raise DatasetError(columns.reward, "an episode without a step", "Drop it", index=first + 1)
-    seen = np.stack([_column(table[name], name, first) for name in columns.observations], axis=1)
-    actions = np.stack(
-        [_column(table[name][: len(steps)], name, first) for name in columns.actions], axis=1
-    )
+
+    def numbers(name: str, count: int | None = None) -> np.ndarray:
+        return _column(table[name][:count], name, first)
+
+    observations = np.stack([numbers(name) for name in columns.observations], axis=1)
+    actions = np.stack([numbers(name, len(steps)) for name in columns.actions], axis=1)
     if columns.discrete:
         actions = _choices(columns.actions[0], actions[:, 0], first)
-    rewards = _column(table[columns.reward][: len(steps)], columns.reward, first)
-    log_prob = None
-    if columns.log_prob is not None:
-        log_prob = _column(table[columns.log_prob][: len(steps)], columns.log_prob, first)
+    rewards = numbers(columns.reward, len(steps))
+    log_prob = None if columns.log_prob is None else numbers(columns.log_prob, len(steps))
     if columns.time is not None:
-        back = np.flatnonzero(np.diff(_column(table[columns.time], columns.time, first)) <= 0)
+        back = np.flatnonzero(np.diff(numbers(columns.time)) <= 0)
         if back.size:
             place = first + int(back[0]) + 2
             raise DatasetError(columns.time, "does not grow", "Sort by time", index=place)
     ended = False
     if columns.terminated is not None:
         # The row that only says where the episode ended may say so here, or be left empty.
-        said = [0 if flag in (None, "") else flag for flag in table[columns.terminated]]
-        flags = _column(said, columns.terminated, first) != 0
+        filled = [0 if flag in (None, "") else flag for flag in table[columns.terminated]]
+        flags = _column(filled, columns.terminated, first) != 0
         if last_only_seen:
             flags = np.append(flags[:-2], flags[-2:].any())
         if flags[:-1].any():
@@ -171,18 +160,17 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
             raise DatasetError(columns.terminated, "set before the last step", fix, index=place)
         ended = bool(flags[-1])
     if last_only_seen:
-        return Episode(seen, actions, rewards, log_prob, ended)
+        return Episode(observations, actions, rewards, log_prob, ended)
     following = None
     if columns.next_observations:
-        each = [_column(table[name], name, first) for name in columns.next_observations]
-        following = np.stack(each, axis=1)
+        following = np.stack([numbers(name) for name in columns.next_observations], axis=1)
     elif len(rows) == 1:
         fix = "Add a row with the last observation, or name the columns of next observations"
         raise DatasetError(columns.reward, "a single row", fix, index=first + 1)
     last = np.arange(len(rows)) == len(rows) - 1
     try:
         (episode,) = from_flat(
-            seen, actions, rewards, last & ended, last & (not ended),
+            observations, actions, rewards, last & ended, last & (not ended),
             next_observations=following, behaviour_log_prob=log_prob,
         )  # fmt: skip
     except DatasetError as error:
@@ -193,16 +181,16 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
 
 def _column(values: Any, name: str, first: int) -> np.ndarray:
     try:
-        found = np.asarray(values, dtype=float)
+        numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        found = np.asarray([_number(name, v, first + i) for i, v in enumerate(values, 1)])
-    bad = np.flatnonzero(~np.isfinite(found))
+        numbers = np.asarray([_number(name, v, first + i) for i, v in enumerate(values, 1)])
+    bad = np.flatnonzero(~np.isfinite(numbers))
     if bad.size:
         place, value = first + int(bad[0]) + 1, values[int(bad[0])]
         value = value.item() if isinstance(value, np.generic) else value
         fix = "Fix it or drop the episode"
         raise DatasetError(name, f"{value!r} is no finite number", fix, index=place)
-    return found
+    return numbers
 
 
 def _number(name: str, value: Any, row: int) -> float:

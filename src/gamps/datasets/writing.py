@@ -12,14 +12,15 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, sync_tree
 from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
 from gamps.datasets.minari_export import LOG_PROB, alike, buffers, space_of
 from gamps.datasets.simulation import Make, make_env
-from gamps.errors import DatasetError, DescriptionError, MissingExtraError, OutputError
-from gamps.policies import Policy, describe
+from gamps.errors import DatasetError, MissingExtraError, OutputError
+from gamps.policies import Policy
+from gamps.policies.description import describe_known
 from gamps.trajectories import Trajectories
 
 __all__ = [
@@ -114,20 +115,7 @@ def save_chunks(
     densities: Densities = "known",
     overwrite: bool = False,
 ) -> Path:
-    """Write a log of any size, of which one chunk is held at a time; arguments as of `save`.
-
-    Args:
-      name: like `swimmer/random-v0`.
-      chunks: some episodes after the other, padded to any length.
-      behaviour: the policy that made the log; None if it cannot be written down.
-      env: its environment.
-      steps: where its episodes were cut off, if not where the environment does.
-      discount: γ that the log was made for.
-      densities: whether those of the log were logged, were estimated, or are missing yet.
-      overwrite: replace a dataset of that name.
-
-    Returns:
-      The dataset's folder.
+    """As `save`, for a log of any size: some episodes after the other, one chunk held at a time.
 
     Raises:
       OutputError: if there is a dataset of that name already.
@@ -141,15 +129,11 @@ def save_chunks(
         raise OutputError(f"{target}: exists already. Choose another name, or overwrite it")
     if target.exists() and not (target / "data").is_dir():
         raise OutputError(f"{target}: is a folder, but no dataset. Choose another name")
-    try:
-        described: Any = None if behaviour is None else describe(behaviour)
-    except DescriptionError:
-        described = None  # a class of the user's own; the densities are in the log all the same
     env_spec = None
     if env is not None:
-        made = make_env(env, steps)
-        env_spec = made.spec
-        made.close()
+        environment = make_env(env, steps)
+        env_spec = environment.spec
+        environment.close()
     following = iter(chunks)
     first = next(following, None)
     if first is None:
@@ -173,12 +157,12 @@ def save_chunks(
             "minari_version": minari.__version__,
             "algorithm_name": "unknown" if behaviour is None else type(behaviour).__name__,
             DENSITIES: json.dumps(densities),
-            POLICY: json.dumps(described),
+            POLICY: json.dumps(describe_known(behaviour)),
             DISCOUNT: json.dumps(discount),
         }
         storage.update_metadata(metadata)
-        whole = alike(first, following)
-        storage.update_episodes(buffers(whole, known=densities != "missing"))
+        known = densities != "missing"
+        storage.update_episodes(buffers(alike(first, following), known=known))
         write_hashes(temporary)
         sync_tree(temporary)
     return target

@@ -33,16 +33,16 @@ class DeployedPolicy:
     def sample(self, observation: Any, generator: np.random.Generator) -> np.ndarray:
         """An action drawn at random."""
         noise = generator.standard_normal(self.header["noise"])
-        (_, wanted) = self._act.in_avals
-        return np.asarray(self._act.call(self._observed(observation), noise.astype(wanted.dtype)))
+        (_, expected) = self._act.in_avals
+        return np.asarray(self._act.call(self._observed(observation), noise.astype(expected.dtype)))
 
     def _observed(self, observation: Any) -> np.ndarray:
-        wanted = self.header["observation"]
-        found = np.asarray(observation, dtype=wanted["dtype"])
-        if list(found.shape) != wanted["shape"]:
-            problem, fix = f"shape {found.shape}", f"Expected {wanted['shape']}, one observation"
+        expected = self.header["observation"]
+        array = np.asarray(observation, dtype=expected["dtype"])
+        if list(array.shape) != expected["shape"]:
+            problem, fix = f"shape {array.shape}", f"Expected {expected['shape']}, one observation"
             raise CheckpointError("observation", problem, fix)
-        return found
+        return array
 
 
 def load_policy(path: str | Path) -> DeployedPolicy:

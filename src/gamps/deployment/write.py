@@ -18,9 +18,10 @@ import numpy as np
 
 from gamps._utils import atomic_io
 from gamps._version import __version__
-from gamps.deployment.load import HEADER, PROGRAMS, TITLE
-from gamps.errors import DescriptionError, MissingExtraError, OutputError
-from gamps.policies import Policy, describe
+from gamps.deployment.load import HEADER, TITLE
+from gamps.errors import MissingExtraError, OutputError
+from gamps.policies import Policy
+from gamps.policies.description import describe_known
 from gamps.trajectories import Trajectories
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -50,7 +51,7 @@ def export(
       OutputError: if there is something already, or it cannot be written.
     """
     refuse_taken(out, onnx=onnx)
-    seen = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
+    observation = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
     noise = jax.ShapeDtypeStruct((policy.noise_size,), jnp.result_type(float))
 
     def mean(observation: Any) -> Any:
@@ -60,16 +61,15 @@ def export(
         return policy.act(observation, noise)
 
     programs = {
-        "mean.stablehlo": jax.export.export(jax.jit(mean), platforms=PLATFORMS)(seen),
-        "act.stablehlo": jax.export.export(jax.jit(act), platforms=PLATFORMS)(seen, noise),
+        "mean.stablehlo": jax.export.export(jax.jit(mean), platforms=PLATFORMS)(observation),
+        "act.stablehlo": jax.export.export(jax.jit(act), platforms=PLATFORMS)(observation, noise),
     }
-    contents = {name: bytes(program.serialize()) for name, program in programs.items()}
-    contents[HEADER] = (json.dumps(_header(policy, like, notes), indent=1) + "\n").encode()
+    contents = {HEADER: (json.dumps(_header(policy, like, notes), indent=1) + "\n").encode()}
+    contents |= {name: bytes(program.serialize()) for name, program in programs.items()}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        graph = _onnx(mean, seen) if onnx else b""
-        files = {name: contents[name] for name in (HEADER, *PROGRAMS)}
-        atomic_io.write_folder(out, TITLE, files)
+        graph = _onnx(mean, observation) if onnx else b""
+        atomic_io.write_folder(out, TITLE, contents)
         if onnx:
             atomic_io.write_file(_beside(out), graph)
     except OSError as error:
@@ -94,34 +94,30 @@ def _beside(out: Path) -> Path:
 
 def _header(policy: Policy, like: Trajectories, notes: dict[str, Any] | None) -> dict[str, Any]:
     mask = np.asarray(like.mask)
-    seen = np.asarray(like.states)[mask].reshape(int(mask.sum()), -1)
-    try:
-        described: Any = describe(policy)
-    except DescriptionError:
-        described = None
+    observations = np.asarray(like.states)[mask].reshape(int(mask.sum()), -1)
     log_std = getattr(policy, "log_std", None)
     return {
         "gamps": __version__,
         "observation": {
             "shape": list(like.states.shape[2:]),
             "dtype": str(like.states.dtype),
-            "least": seen.min(axis=0).tolist(),
-            "most": seen.max(axis=0).tolist(),
+            "least": observations.min(axis=0).tolist(),
+            "most": observations.max(axis=0).tolist(),
         },
         "action": {"shape": list(like.actions.shape[2:]), "dtype": str(like.actions.dtype)},
         "noise": policy.noise_size,
         "log_std": None if log_std is None else np.asarray(log_std).tolist(),
-        "policy": described,
+        "policy": describe_known(policy),
         "notes": notes or {},
     }
 
 
-def _onnx(mean: Any, seen: Any) -> bytes:
+def _onnx(mean: Any, observation: Any) -> bytes:
     try:
         from jax2onnx import to_onnx
     except ImportError as error:
         raise MissingExtraError(
             f'{error.name} is not installed. Do pip install "gamps[onnx]"'
         ) from error
-    model = to_onnx(mean, inputs=[seen], model_name="policy")
+    model = to_onnx(mean, inputs=[observation], model_name="policy")
     return bytes(model.SerializeToString())

@@ -47,6 +47,14 @@ def describe(policy: Policy) -> dict[str, Any]:
     return described
 
 
+def describe_known(policy: Policy | None) -> dict[str, Any] | None:
+    """As `describe`; None without a policy, or for one of the user's own classes."""
+    try:
+        return None if policy is None else describe(policy)
+    except DescriptionError:
+        return None  # whoever reads it does without: a log has its densities all the same
+
+
 def _describe(value: Any, place: str) -> Any:
     if type(value) in NAMES:
         own = {

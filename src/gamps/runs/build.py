@@ -13,22 +13,21 @@ from jax.sharding import Mesh
 
 from gamps import datasets
 from gamps._utils.console import silent
-from gamps.search import placement, recipes, streaming
 from gamps.errors import SettingError
-from gamps.search.fitting import ClosedForm
-from gamps.search.importance import Clip
 from gamps.learner import Learner, ModelClass, Settings, model_classes
 from gamps.models import LinearGaussianModel
 from gamps.policies import Gaussian, Policy
-from gamps.search import Search
-from gamps.search.placement import laid_out
-from gamps.runs.search_training import SearchTraining
 from gamps.runs.resolve import features_of, model_named, policy_of, task_of
-from gamps.runs.state import Training
+from gamps.runs.search_training import SearchTraining
 from gamps.runs.spec import MODEL_FREE, TrainSpec, check
-from gamps.trajectories import Trajectories, split
+from gamps.runs.state import Training
+from gamps.search import Search, placement, recipes, streaming
+from gamps.search.fitting import ClosedForm
+from gamps.search.importance import Clip
+from gamps.search.placement import laid_out
 from gamps.search.values import Imagined, PerDecisionReturn
 from gamps.search.values.baselines import StateValue
+from gamps.trajectories import Trajectories, split
 
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
 CLIP = 10.0  # of their ratios, but for the paper's own
@@ -78,9 +77,7 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
     learned, held_out = split(learned, spec.held_out, seed=spec.seed)
     search, model = assembled(spec, key, learned)
     search = _laid_out(search, over)
-    return SearchTraining(
-        key, search, start, model, iterations=spec.iterations, held_out=held_out
-    )
+    return SearchTraining(key, search, start, model, iterations=spec.iterations, held_out=held_out)
 
 
 def build_streamed(
@@ -116,9 +113,7 @@ def _sampled(shards: datasets.Shards) -> datasets.Dataset:
     return datasets.Dataset(shards.sample(SAMPLE), *known)
 
 
-def assembled(
-    spec: TrainSpec, key: jax.Array, learned: Trajectories
-) -> tuple[Search, Any]:
+def assembled(spec: TrainSpec, key: jax.Array, learned: Trajectories) -> tuple[Search, Any]:
     """One of the paper's recipes on a log, and the model that it starts with."""
     task, features = task_of(spec.task), features_of(spec.features, learned)
     parts: dict[str, Any] = {"learning_rate": spec.learning_rate or LEARNING_RATE}
@@ -154,9 +149,7 @@ def _laid_out(search: Search, over: Mesh | None) -> Search:
     return dataclasses.replace(search, trajectories=laid_out(search.trajectories, over))
 
 
-def _default(
-    spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectories
-) -> Learner:
+def _default(spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectories) -> Learner:
     settings = Settings()
     rounds = min(settings.rounds, spec.iterations)
     settings = settings._replace(

@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gamps._utils import atomic_io
+from gamps._utils.summaries import plain
 from gamps._version import __version__
 from gamps.errors import DescriptionError, OutputError, RunError
 from gamps.policies import Policy, describe
@@ -150,11 +150,9 @@ def append(folder: Path, line: dict[str, Any]) -> None:
     Raises:
       OutputError: if the disk is full or the folder cannot be written.
     """
-    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v
-              for k, v in line.items()}  # fmt: skip
     try:
         with (folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(finite) + "\n")
+            file.write(json.dumps(plain(line)) + "\n")
     except OSError as error:
         raise OutputError(f"{folder / METRICS}: {error.strerror}") from error
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import jax
 
-from gamps.runs import checkpoints
-from gamps.errors import CheckpointError, OutputError, RunError
 from gamps._utils.console import silent
+from gamps.errors import CheckpointError, OutputError, RunError
 from gamps.learner import Progress
+from gamps.runs import checkpoints
 from gamps.runs import folder as runs
 from gamps.runs.state import Training, arrays_of, from_json, restored, to_json
 

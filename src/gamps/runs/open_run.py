@@ -12,11 +12,11 @@ import numpy as np
 from gamps import datasets
 from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
-from gamps.tasks import Task
+from gamps.runs.build import build
 from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named, task_of
-from gamps.runs.build import build
 from gamps.runs.spec import TrainSpec, spec_in
+from gamps.tasks import Task
 from gamps.trajectories import Trajectories, split
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import jax
 
-from gamps.policies import estimation
 from gamps import datasets
 from gamps.errors import SettingError
 from gamps.learner import ModelClass
 from gamps.models import concatenated
-from gamps.policies import Policy
-from gamps.tasks import Task
+from gamps.policies import Policy, estimation
 from gamps.runs.spec import MODELS, TrainSpec
+from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 

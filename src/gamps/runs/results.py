@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,12 +21,13 @@ import jax
 import numpy as np
 
 from gamps._utils import atomic_io
+from gamps._utils.summaries import plain
 from gamps.errors import DescriptionError, OutputError, RunError
-from gamps.runs.start import start, until_free
 from gamps.learner import Progress
 from gamps.policies import describe
 from gamps.runs import folder
 from gamps.runs.spec import TrainSpec
+from gamps.runs.start import start, until_free
 from gamps.runs.state import arrays_of
 
 RESULTS, FAILED, RUNS, WORKERS = "results", "failed", "runs", "workers"
@@ -97,7 +97,7 @@ def committed(out: Path, task: SweepTask) -> dict[str, Any] | None:
         settings = content["settings"]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    expected = _plain(asdict(task.spec)) | {"log_sha256": task.log_sha256}
+    expected = plain(asdict(task.spec)) | {"log_sha256": task.log_sha256}
     if {name: settings.get(name) for name in expected} != expected:
         raise RunError(f"{path}: is of another sweep, or another log. Choose another --out")
     return content
@@ -139,18 +139,9 @@ def _file(out: Path, task: SweepTask) -> Path:
 
 def _sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     """With a hash of all else in it."""
-    rest = _plain({k: v for k, v in content.items() if k != "sha256"})
+    rest = plain({k: v for k, v in content.items() if k != "sha256"})
     text = json.dumps(rest, sort_keys=True, allow_nan=False)
     return rest | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
-
-
-def _plain(content: Any) -> Any:
-    """As JSON gives it back: null for what is not finite, lists for tuples."""
-    if isinstance(content, Mapping):
-        return {str(key): _plain(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_plain(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _write(path: Path, content: Any) -> None:

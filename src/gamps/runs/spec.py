@@ -1,4 +1,4 @@
-"""The specification of a training: what the command line, TOML files, sweeps and run folders share."""
+"""The specification of a training, shared by commands, TOML files, sweeps and run folders."""
 
 from __future__ import annotations
 

@@ -88,9 +88,7 @@ def start(
     say("inspecting it: compiling …")
     policy = policy_of(spec.policy, data, spec.seed)
     inspection.refuse_unfit(
-        inspection.inspect(
-            data.trajectories, task_of(spec.task), policy, densities=data.densities
-        )
+        inspection.inspect(data.trajectories, task_of(spec.task), policy, densities=data.densities)
     )
     training = build()
     if first:
@@ -101,9 +99,7 @@ def start(
     return Run(out, spec, data, training)
 
 
-def resume(
-    run: Path, *, over: Mesh | None = None, advance: Callable[[str], None] = silent
-) -> Run:
+def resume(run: Path, *, over: Mesh | None = None, advance: Callable[[str], None] = silent) -> Run:
     """Open a run to go on with it, from its last checkpoint to the same end as without a break.
 
     Args:

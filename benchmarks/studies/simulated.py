@@ -22,10 +22,10 @@ STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 @lru_cache
 def _engine(env: str) -> tuple[Any, ...]:
     """Model, control steps, scratch, size of a state, and a rollout without threads of its own."""
-    made: Any = gymnasium.make(env).unwrapped
-    size = mujoco.mj_stateSize(made.model, STATE)
+    simulator: Any = gymnasium.make(env).unwrapped
+    size = mujoco.mj_stateSize(simulator.model, STATE)
     rollout = mujoco.rollout.Rollout(nthread=0)
-    return made.model, made.frame_skip, mujoco.MjData(made.model), size, rollout
+    return simulator.model, simulator.frame_skip, mujoco.MjData(simulator.model), size, rollout
 
 
 def following(env: str, observations: Any, actions: Any) -> np.ndarray:
@@ -38,8 +38,8 @@ def following(env: str, observations: Any, actions: Any) -> np.ndarray:
     states[:, -flat.shape[1] :] = flat
     control = actions.reshape(len(flat), 1, -1).repeat(skip, axis=1)
     moved = rollout.rollout(model, data, states, control=control, nstep=skip)[0]
-    found: np.ndarray = moved[:, -1, -flat.shape[1] :].reshape(observations.shape)
-    return found.astype(observations.dtype)
+    observed: np.ndarray = moved[:, -1, -flat.shape[1] :].reshape(observations.shape)
+    return observed.astype(observations.dtype)
 
 
 class Simulated(Model):

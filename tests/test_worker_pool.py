@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from gamps.experiments.cells import run_cells
-from test_processes import slow_square
+from test_worker_pool import slow_square
 if __name__ == "__main__":
     cells = {f"c{i}": {"x": i, "marks": sys.argv[3]} for i in range(6)}
     run_cells(slow_square, cells, Path(sys.argv[2]), workers=2, advance=lambda name: None)
