@@ -17,8 +17,10 @@ WIDTH = 480  # narrow, so that a telephone shows letters at three quarters of th
 LINE = "var(--md-primary-fg-color, #00796b)"
 TEXT, LIGHT = "var(--md-default-fg-color, #222)", "var(--md-default-fg-color--light, #666)"
 PAPER, SHADE = "var(--md-default-bg-color, #fff)", "var(--md-code-bg-color, #f5f5f5)"
-BOLD, DOWNWARD = 'font-size="16" font-weight="bold"', 'writing-mode="vertical-rl"'
+BOLD, SMALL = 'font-size="16" font-weight="bold"', 'font-size="11.5"'
+NAME = 'font-size="13" font-weight="bold"'
 LETTER = 8.2  # about as wide as a letter of a chip
+FLOOR = 28  # height of a room
 
 STAGES = [  # what each does, and what it hands to the next
     ("importance", "how likely the policy makes what was logged", "log ρ, effective sample size"),
@@ -32,9 +34,9 @@ STAGES = [  # what each does, and what it hands to the next
 def pages() -> dict[str, str]:
     """The page of the reference that each module is on."""
     return {
-        name: f"api/{path.stem}/#{name}"
+        name: f"api/{'' if path.stem == 'index' else f'{path.stem}/'}#{name}"
         for path in sorted((HERE / "api").glob("*.md"))
-        for name in re.findall(r"^::: (gamps\.\w+)$", path.read_text(encoding="utf-8"), re.M)
+        for name in re.findall(r"^::: (gamps\.[\w.]+)$", path.read_text(encoding="utf-8"), re.M)
     }
 
 
@@ -57,6 +59,11 @@ def text(x: float, y: float, said: str, style: str = "", fill: str = TEXT) -> st
 def aside(x: float, y: float, said: str, style: str = "") -> str:
     """What is said beside a line."""
     return text(x, y, said, style, LIGHT)
+
+
+def downward(x: float, y: float, said: str) -> str:
+    """The same, from top to bottom."""
+    return aside(x, y, said, f'transform="rotate(90 {x:g} {y:g})"')
 
 
 def arrow(path: str) -> str:
@@ -92,7 +99,7 @@ def svg(name: str, title: str, height: float, parts: list[str]) -> str:
 
 def box(module: str, y: float, said: str, x: float = 40, width: float = 350) -> str:
     """A module with what it does."""
-    name = text(x + 12, y + 19, module, BOLD)
+    name = text(x + 12, y + 19, module.rpartition(".")[-1], BOLD)
     return linked(module, rect(x, y, width, 44), name, text(x + 12, y + 36, said))
 
 
@@ -101,48 +108,54 @@ def flow() -> str:
     parts = [
         box("trajectories", 6, "the log, [N, T]", x=20, width=140),
         box("tasks", 6, "reward, end, γ", x=170, width=140),
-        box("recipes", 6, "which parts", x=320, width=140),
+        box("search.recipes", 6, "which parts", x=320, width=140),
         *(down(x, 50, 26) for x in (90, 240, 390)),
         rect(20, 78, 440, 468, line="none"),
         linked("search", text(32, 98, "search", BOLD)),
-        text(94, 98, "one iteration, one compiled program"),
+        text(100, 98, "one iteration, one compiled program"),
     ]
     y = 110
     for module, said, handed in STAGES:
-        parts += [box(module, y, said), down(215, y + 44, 30, handed)]
+        parts += [box(f"search.{module}", y, said), down(215, y + 44, 30, handed)]
         y += 75
     parts += [
         rect(40, y, 350, 34),
         text(52, y + 22, "one step up the gradient, within trust regions"),
         arrow(f"M390 {y + 17}H426V132H392"),
-        aside(438, 270, "the next policy", DOWNWARD),
+        downward(434, 270, "the next policy"),
         down(126, y + 34, 50, "state, info"),
         down(354, y + 34, 50, "policy"),
-        box("training", y + 86, "keeps it, goes on from it", x=20, width=212),
+        box("runs", y + 86, "keeps it, goes on from it", x=20, width=212),
         box("evaluation", y + 86, "may it be deployed?", x=248, width=212),
     ]
     return svg("flow", "The flow of data through one iteration", y + 136, parts)
 
 
 def layers() -> str:
-    """Every module in its layer, the ground at the bottom."""
-    listed = runpy.run_path(str(HERE.parent / "tests" / "layers.py"))["LAYERS"]
+    """The house: every room on its floor, the ground at the bottom, and the stages in `search`."""
+    listed = runpy.run_path(str(HERE.parent / "tests" / "layers.py"))
     parts, y = [], 6.0
-    for level, (title, names) in reversed(list(enumerate(listed))):
-        chips, x, top = [], 44.0, y + 28
-        for name in (name for name in names if not name.startswith("_")):
-            width = 16 + LETTER * len(name)
-            if x + width > WIDTH - 14:
-                x, top = 44.0, top + 32
-            label = text(x + width / 2, top + 17, name, 'text-anchor="middle"')
-            chips.append(linked(name, rect(x, top, width, 25), label))
-            x += width + 6
-        height = top + 34 - y
-        ground = rect(34, y, 440, height, line="none")
-        parts += [ground, aside(44, y + 19, f"{level}  {title}"), *chips]
-        y += height + 8
-    parts += [arrow(f"M10 8V{y - 10:g}"), aside(22, 100, "imports go down", DOWNWARD)]
-    return svg("layers", "The layers of the package", y, parts)
+    for name, said in reversed(listed["ROOMS"].items()):
+        stages = list(reversed(listed["STAGES"])) if name == "search" else []
+        height = FLOOR + 31 * len(stages) + (4 if stages else 0)
+        label = [text(42, y + 18, name, NAME), text(138, y + 18, said, SMALL)]
+        parts.append(linked(name, rect(34, y, 440, height), *label))
+        for level, names in enumerate(stages):
+            parts += row(sorted(names), y + FLOOR + 31 * level)
+        y += height + 4
+    parts += [arrow(f"M10 8V{y - 10:g}"), downward(16, 100, "imports go down")]
+    return svg("layers", "The rooms of the package, from the ground up", y, parts)
+
+
+def row(names: list[str], y: float) -> list[str]:
+    """Stages side by side."""
+    chips, x = [], 138.0
+    for name in names:
+        width = 12 + LETTER * len(name)
+        label = text(x + width / 2, y + 17, name, 'text-anchor="middle"')
+        chips.append(linked(f"search.{name}", rect(x, y, width, 25, line="none"), label))
+        x += width + 6
+    return chips
 
 
 if __name__ == "__main__":

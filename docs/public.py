@@ -2,7 +2,8 @@
 
 Public is what has no leading underscore: every module, function, class and method, and whatever a
 package lists in `__all__`, constants included. A module is in the reference if a page of docs/api
-has a line `::: module`; files inside a package are part of the package.
+has a line `::: module`. Every room must be, except those of the commands; files inside a room are
+part of it, but an open room hands out its modules, except those whose names it lists itself.
 """
 
 import ast
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = {"cli", "paper"}  # these explain themselves by --help
+COMMANDS = {"cli", "paper", "report"}  # these explain themselves by --help
+OPEN = {"deployment", "exact", "search"}  # `from gamps.search import values`
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -32,10 +34,19 @@ def undocumented(
         found += [f"{module}.{name}" for name in _bare(tree)]
         listed = _listed(tree) if path.stem == "__init__" else []
         found += [f"{module}.{name}" for name in listed if not _said(package, tree, name)]
-        outermost = module.count(".") <= 1 and module.rpartition(".")[-1] not in COMMANDS
-        if outermost and module not in shown:
+        if _wanted(package, module) and module not in shown:
             found.append(f"{module} (on no page of {pages.name})")
     return found
+
+
+def _wanted(package: Path, module: str) -> bool:
+    """Whether a module must be on a page of its own name."""
+    _, *inside = module.split(".")
+    if len(inside) < 2:
+        return not set(inside) & COMMANDS
+    room = ast.parse((package / inside[0] / "__init__.py").read_text(encoding="utf-8"))
+    listed = {node.module for node in room.body if isinstance(node, ast.ImportFrom)}
+    return len(inside) == 2 and inside[0] in OPEN and module not in listed
 
 
 def _bare(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
@@ -66,6 +77,8 @@ def _names(node: ast.stmt) -> set[str]:
 def _said(package: Path, tree: ast.Module, name: str) -> bool:
     """Whether a listed name is a definition, or a constant with a docstring, here or elsewhere."""
     for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(node, ast.If) and _said(package, ast.Module(node.body, []), name):
+            return True  # imported for readers of the source alone
         if isinstance(node, Definition) and node.name == name:
             return True  # looked at by itself
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _names(node):
@@ -73,6 +86,8 @@ def _said(package: Path, tree: ast.Module, name: str) -> bool:
             return isinstance(value, ast.Constant) and isinstance(value.value, str)
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             place = package.parent.joinpath(*str(node.module).split("."))
+            if (place / name).is_dir() or (place / f"{name}.py").is_file():
+                return True  # a module, looked at by itself
             file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
             return _said(package, ast.parse(file.read_text(encoding="utf-8")), name)
     return False

@@ -1,7 +1,8 @@
-"""Constructors of equinox modules and named tuples, for the API pages.
+"""What a reader of source code does not see, for the API pages: an extension of griffe.
 
-Both write their constructor from their fields, which a reader of source code does not see. This
-extension of griffe writes it down, so that a class is shown with its settings and their defaults.
+Equinox modules and named tuples write their constructor from their fields; it is written down, so
+that a class is shown with its settings and their defaults. And a function that a package lists
+hides the file of the same name: `gamps.runs.start` is what `from gamps.runs import start` gives.
 """
 
 from typing import Any
@@ -13,12 +14,25 @@ PLAIN, NAMED = griffe.ParameterKind.positional_or_keyword, griffe.ParameterKind.
 
 
 class Signatures(griffe.Extension):
-    """Adds an `__init__` to every class that has none of its own and one by its base."""
+    """Adds an `__init__` to classes that have one by their base, and puts hidden files aside."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Called once the whole package is loaded, so that bases of other files are known."""
         del kwargs
         _visit(pkg)
+        _uncover(pkg)
+
+
+def _uncover(package: griffe.Module) -> None:
+    """In place of a file that a listed name hides, what the package lists of it."""
+    for name, member in list(package.members.items()):
+        if not isinstance(member, griffe.Module):
+            continue
+        _uncover(member)
+        if name in (package.exports or ()) and name in member.members:
+            for own in set(map(str, package.exports or ())) & set(member.members):
+                if package.imports.get(own) == f"{member.path}.{own}":
+                    package.set_member(own, member.members[own])
 
 
 def _visit(parent: griffe.Module | griffe.Class) -> None:

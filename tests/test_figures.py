@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from layers import LEVEL
+from layers import ROOMS, STAGES
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = runpy.run_path(str(DOCS / "figures.py"))
@@ -21,18 +21,28 @@ def test_the_committed_figure_is_the_one_drawn(name):
     assert "\n\n" not in committed  # an empty line would end it within Markdown
 
 
-def test_every_public_module_is_in_the_layers():
-    drawn = set(re.findall(r"<title>gamps\.(\w+)</title>", FIGURES["layers"]()))
-    assert drawn == {name for name in LEVEL if not name.startswith("_")}
+def test_every_room_and_stage_is_in_the_house():
+    drawn = re.findall(r"<title>gamps\.([\w.]+)</title>", FIGURES["layers"]())
+    assert [name for name in drawn if "." not in name] == list(reversed(ROOMS))
+    stages = [name.removeprefix("search.") for name in drawn if "." in name]
+    for names in reversed(STAGES):
+        assert {stages.pop(0) for _ in names} == names
+    assert stages == []
 
 
 @pytest.mark.parametrize("name", ["flow", "layers"])
 def test_links_lead_to_the_reference(name):
-    links = re.findall(r'<a href="api/(\w+)/#(gamps\.\w+)"', FIGURES[name]())
+    links = re.findall(r'<a href="api/(?:(\w+)/)?#(gamps\.[\w.]+)"', FIGURES[name]())
     assert links
+    assert len(links) == FIGURES[name]().count("<a ")
     for page, module in links:
-        text = (DOCS / "api" / f"{page}.md").read_text(encoding="utf-8")
+        text = (DOCS / "api" / f"{page or 'index'}.md").read_text(encoding="utf-8")
         assert f"::: {module}\n" in text
+
+
+def test_what_has_no_link_is_not_in_the_reference():
+    plain = set(re.findall(r"<g><title>gamps\.([\w.]+)</title>", FIGURES["layers"]()))
+    assert plain == {"_version", "_utils", "report", "paper", "cli", "search.algorithm"}
 
 
 def test_links_fit_the_page_they_are_on():
@@ -55,6 +65,14 @@ SEEDED = {
     "plain.py": "class Part:\n    '''P.'''\n    def act(self): pass\n    def _own(self): pass\n",
     "_private.py": "def free(): pass\n",
     "cli.py": '"""C."""\nif True:\n    def command(): pass\n',
+    "report.py": '"""D."""\n',
+    "search/__init__.py": '"""E."""\nfrom bare.search.loop import run\n__all__ = ["run"]\n',
+    "search/loop.py": '"""F."""\ndef run():\n    """R."""\n',
+    "search/stage.py": '"""G."""\n',
+    "search/shown.py": '"""H."""\n',
+    "closed/__init__.py": '"""I."""\nif True:\n    from bare.search import gone, stage\n'
+    '__all__ = ["gone", "stage"]\n',
+    "closed/file.py": '"""J."""\n',
 }
 
 
@@ -63,14 +81,18 @@ def test_what_is_not_documented_is_named(tmp_path):
     package.mkdir()
     pages.mkdir()
     for name, text in SEEDED.items():
+        (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_text(text, encoding="utf-8")
-    (pages / "index.md").write_text("::: bare\n::: bare.inner\n", encoding="utf-8")
+    shown = ["bare", "bare.closed", "bare.inner", "bare.search", "bare.search.shown"]
+    (pages / "index.md").write_text("".join(f"::: {name}\n" for name in shown), encoding="utf-8")
     assert undocumented(package, pages) == [
         "bare.LIMIT",
         "bare.cli.command",
+        "bare.closed.gone",
         "bare.plain",
         "bare.plain.Part.act",
         "bare.plain (on no page of api)",
+        "bare.search.stage (on no page of api)",
     ]
 
 
@@ -78,7 +100,7 @@ def test_constructors_are_written_down():
     griffe = pytest.importorskip("griffe")
     extension = runpy.run_path(str(DOCS / "signatures.py"))["Signatures"]()
     package = griffe.load("gamps", extensions=griffe.Extensions(extension), search_paths=sys.path)
-    shown = {p.name: str(p.default) for p in package["values.imagined.Imagined"].parameters}
+    shown = {p.name: str(p.default) for p in package["search.values.imagined.Imagined"].parameters}
     assert shown["rollouts"] == "10"
     assert shown["penalty"] == "None"
     shown = {p.name: p.default for p in package["search.fitting.drawn.SubsampledFit"].parameters}
@@ -87,4 +109,8 @@ def test_constructors_are_written_down():
     names = [p.name for p in package["policies.gaussian.LinearGaussianPolicy"].parameters]
     assert names == ["self", "weights", "features", "log_std", "learn_std"]
     # A constructor of its own stays.
-    assert [p.name for p in package["networks.MLP"].parameters] == ["self", "key", "sizes"]
+    assert [p.name for p in package["_utils.networks.MLP"].parameters] == ["self", "key", "sizes"]
+    # A function is in its package, though a file has its name.
+    for name in ("datasets.from_flat", "learner.model_classes", "runs.start"):
+        assert package[name].is_function, name
+    assert package["evaluation.Case"].parameters["found"]
