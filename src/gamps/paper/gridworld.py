@@ -119,8 +119,8 @@ def _numbers(curve: np.ndarray) -> dict[str, Any]:
 
 def _paired(of_n: dict[str, np.ndarray]) -> dict[str, Any]:
     """Final return of GAMPS minus that of each other recipe, on the same logs."""
-    others = [name for name in of_n if name != "gamps"]
-    return {name: summaries.summary(of_n["gamps"][-1] - of_n[name][-1]) for name in others}
+    names = [name for name in of_n if name != "gamps"]
+    return {name: summaries.summary(of_n["gamps"][-1] - of_n[name][-1]) for name in names}
 
 
 def verdict(paired: dict[str, Any]) -> str:

@@ -55,11 +55,11 @@ def minigolf(
     out = console.folder(out, "minigolf", overwrite=overwrite)
     env, keys = Minigolf(), seed_keys(seeds)
     cells = [(treatment, std, name) for treatment in treatments for std in stds for name in RECIPES]
-    found: dict[str, dict[float, dict[str, Any]]] = {t: {s: {} for s in stds} for t in treatments}
+    curves: dict[str, dict[float, dict[str, Any]]] = {t: {s: {} for s in stds} for t in treatments}
     with console.bar("minigolf", len(cells) * iterations) as advance:
         logs = {std: logs_of(env, keys, std=std, n=trajectories) for std in stds}
         for treatment, std, name in cells:
-            found[treatment][std][name] = curve_of(
+            curves[treatment][std][name] = curve_of(
                 env,
                 name,
                 logs[std],
@@ -72,7 +72,7 @@ def minigolf(
             )
     results = {
         t: {f"{s:g}": _numbers(by_recipe) for s, by_recipe in by_std.items()}
-        for t, by_std in found.items()
+        for t, by_std in curves.items()
     }
     settings = dict(
         seeds=seeds,
@@ -91,7 +91,7 @@ def minigolf(
         settings=settings,
         results=results,
         paper=PAPER,
-        figure=_figure(found, settings),
+        figure=_figure(curves, settings),
         table=_table(results, settings),
     )
 
@@ -150,9 +150,9 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
     return table
 
 
-def _figure(found: dict[str, Any], settings: dict[str, Any]) -> Any:
-    figure, axes = figures.panels(len(found), len(settings["stds"]), width=4.4, height=3.2)
-    for row, (treatment, by_std) in zip(axes, found.items(), strict=True):
+def _figure(curves: dict[str, Any], settings: dict[str, Any]) -> Any:
+    figure, axes = figures.panels(len(curves), len(settings["stds"]), width=4.4, height=3.2)
+    for row, (treatment, by_std) in zip(axes, curves.items(), strict=True):
         for axis, (std, by_recipe) in zip(row, by_std.items(), strict=True):
             for name, values in reversed(by_recipe.items()):
                 figures.curve(

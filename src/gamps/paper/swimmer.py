@@ -68,10 +68,10 @@ def swimmer(
         for recipe in RECIPES
     }
     with console.bar("swimmer", len(cells)) as advance:
-        found = run_cells(work, cells, out / "cells", workers=workers, advance=advance)
+        by_cell = run_cells(work, cells, out / "cells", workers=workers, advance=advance)
     runs: dict[str, Any] = {
         treatment: {
-            recipe: [found[f"{treatment}-{recipe}-{seed}"] for seed in range(seeds)]
+            recipe: [by_cell[f"{treatment}-{recipe}-{seed}"] for seed in range(seeds)]
             for recipe in RECIPES
         }
         for treatment in treatments

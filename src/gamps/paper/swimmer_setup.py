@@ -116,13 +116,13 @@ def model_of(key: Array, log: Trajectories, treatment: Treatment) -> Any:
     """The paper's network, standardised by the log."""
     features = swimmer.clipped if treatment.clipped else concatenated
 
-    def one(key: Array) -> MLPGaussianModel:
+    def member(key: Array) -> MLPGaussianModel:
         return MLPGaussianModel.create(key, log, hidden=(32, 32), features=features)
 
     if treatment.members == 1:
-        return one(key)
+        return member(key)
     return Ensemble(
-        eqx.filter_vmap(one)(jax.random.split(key, treatment.members)), treatment.members
+        eqx.filter_vmap(member)(jax.random.split(key, treatment.members)), treatment.members
     )
 
 
