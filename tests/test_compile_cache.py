@@ -168,6 +168,7 @@ def test_a_file_in_the_way_is_named(tmp_path, restored):
         keep_compiled(tmp_path / "file" / "xla")
 
 
+@pytest.mark.full
 def test_the_second_process_steps_sooner():
     """`benchmarks/first_step.py` shows five times and more; a loaded machine is granted half."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("XLA_", "JAX_"))}

@@ -20,6 +20,7 @@ def episodes_of(log):
     return [Episode(*(np.asarray(f[i]) for f in fields), None) for i in range(log.n_trajectories)]
 
 
+@pytest.mark.full
 def test_a_linear_controller_is_found_again():
     log = collect(TwoTanks(), tanks.policy(), KEY, n=80, steps=30)
     found = estimation.estimate(KEY, episodes_of(log))

@@ -79,6 +79,7 @@ def test_a_killed_worker_is_named():
         list(share_out(die, range(4), workers=2))
 
 
+@pytest.mark.full
 def test_kill_nine_loses_nothing_that_was_finished(tmp_path):
     script, folder = tmp_path / "script.py", tmp_path / "cells"
     script.write_text(SCRIPT)
