@@ -33,6 +33,7 @@ def test_a_linear_controller_is_found_again():
         assert share == pytest.approx(float(name.rstrip("%")) / 100, abs=0.05)
 
 
+@pytest.mark.full
 def test_a_curved_controller_needs_the_network():
     rng = np.random.default_rng(0)
     episodes = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array
@@ -17,7 +16,7 @@ from gamps.exact import bounds as theory
 from gamps.exact import tabular
 from gamps.models import ActionEffect
 from gamps.paper.setup import LayoutName, log_of, policy_table
-from gamps.paper.treatments import seed_keys
+from gamps.paper.treatments import each_seed
 from gamps.search.fitting import ClosedForm
 from gamps.search.importance import Ratios, log_rho
 from gamps.search.weights import GradientAware, Ones
@@ -110,17 +109,12 @@ def bounds(
       q: order of the norm.
       overwrite: replace an earlier result in the same folder.
     """
-    seeds, trajectories = (
-        (min(seeds, 2), min(trajectories, 200)) if quick else (seeds, trajectories)
-    )
+    if quick:
+        seeds, trajectories = min(seeds, 2), min(trajectories, 200)
     out, env = console.folder(out, "bounds", overwrite=overwrite), two_areas(layout)
-    runs = []
     # An error of zero has to be told from rounding.
-    with jax.enable_x64(True), console.bar("bounds", seeds) as advance:
-        run = eqx.filter_jit(lambda key: bound_table(env, key, trajectories, q))
-        for seed, key in enumerate(seed_keys(seeds)):
-            runs.append(jax.tree.map(np.asarray, run(key)))
-            advance(f"seed {seed}")
+    with jax.enable_x64(True):
+        runs = each_seed("bounds", lambda key: bound_table(env, key, trajectories, q), seeds)
         breaking = counterexample_table(q)
     results = jax.tree.map(lambda *values: summaries.summary(values), *runs)
     table = console.rich_table(
@@ -130,26 +124,18 @@ def bounds(
         "under second visits.",
     )
     for name, label in MODELS.items():
-        numbers = (results[name][column] for column in COLUMNS)
-        table.add_row(
-            label,
-            *(
-                f"{v['mean']:.3g} ± {v['std']:.2g}" if np.isfinite(v["mean"]) else "∞"
-                for v in numbers
-            ),
-        )
+        table.add_row(label, *(_cell(results[name][column]) for column in COLUMNS))
     settings = dict(seeds=seeds, layout=layout, trajectories=trajectories, q=q)
     paper = {"claim": "Theorem 1 is tighter than the ML bound", "counterexample": breaking}
+    figure = _figure(results, breaking)
     console.save(
-        out,
-        "bounds",
-        settings=settings,
-        results=results,
-        paper=paper,
-        figure=_figure(results, breaking),
-        table=table,
+        out, "bounds", settings=settings, results=results, paper=paper, figure=figure, table=table
     )
     console.say(_breaking_table(breaking))
+
+
+def _cell(v: dict[str, float]) -> str:
+    return f"{v['mean']:.3g} ± {v['std']:.2g}" if np.isfinite(v["mean"]) else "∞"
 
 
 def _breaking_table(columns: dict[str, list[float]]) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gamps._utils import console
-from gamps._utils.atomic_io import replace_file
+from gamps._utils.atomic_io import write_file
 from gamps._utils.worker_pool import share_out
 from gamps.errors import OutputError
 
@@ -65,9 +65,8 @@ def run_cells(
     for i, result in share_out(function, [cells[name] for name in missing], workers=workers):
         name = missing[i]
         results[name] = result
-        with replace_file(folder / f"{name}.json") as path:
-            text = json.dumps({"arguments": cells[name], "result": result})
-            path.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"arguments": cells[name], "result": result}) + "\n"
+        write_file(folder / f"{name}.json", text.encode())
         advance(name)
     return {name: results[name] for name in cells}
 

@@ -62,14 +62,8 @@ def recipe_on(
     else:
         baseline, least_ess = TREATMENTS[treatment]
         parts = {"baseline": baseline_of(name, baseline), "least_ess": least_ess}
-    return RECIPES[name](
-        log,
-        env.task(),
-        learning_rate=learning_rate,
-        optimiser=ADAM,
-        **parts,
-        **values,
-    )
+    shared = {"learning_rate": learning_rate, "optimiser": ADAM}
+    return RECIPES[name](log, env.task(), **shared, **parts, **values)
 
 
 def parameters(state: State) -> tuple[Array, Array]:
@@ -122,13 +116,9 @@ def curve_of(
 
     built, state = eqx.filter_vmap(prepare)(logs)
     start = [np.asarray(x)[None] for x in parameters(state)]
+    key = keys_for("search", keys)
     _, _, learned = search.run(
-        built,
-        keys_for("search", keys),
-        state,
-        iterations=iterations,
-        measure=parameters,
-        progress=progress,
+        built, key, state, iterations=iterations, measure=parameters, progress=progress
     )
     weights, log_std = (np.concatenate(pair) for pair in zip(start, learned, strict=True))
 

@@ -12,6 +12,7 @@ from gamps.envs import Minigolf
 from gamps.paper.golf_setup import Treatment, behaviour_mean_action, curve_of, logs_of
 from gamps.paper.treatments import RECIPES, paired, seed_keys
 
+OUTCOMES = ("final", "best", "holes", "overshoots", "mean action")
 PAPER = {"claim": "GAMPS is above all others in final and best return, and mostly holes the ball"}
 
 
@@ -114,17 +115,7 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
     table = console.rich_table(
         f"Minigolf, {settings['seeds']} runs, {settings['trajectories']} logged episodes "
         f"(mean ± std; optimum {settings['optimum']:.2f})",
-        [
-            "treatment",
-            "std",
-            "recipe",
-            "final",
-            "best",
-            "holes",
-            "overshoots",
-            "mean action",
-            "GAMPS - it",
-        ],
+        ["treatment", "std", "recipe", *OUTCOMES, "GAMPS - it"],
         caption="std: of the behaviour policy. best: the iteration that looked best, evaluated "
         "afresh. mean action: the final policy without its noise; the behaviour policy's is "
         f"{settings['behaviour_mean_action']:.2f}. Last column: paired, ± standard error. "
@@ -154,25 +145,16 @@ def _figure(curves: dict[str, Any], settings: dict[str, Any]) -> Any:
     figure, axes = figures.panels(len(curves), len(settings["stds"]), width=4.4, height=3.2)
     for row, (treatment, by_std) in zip(axes, curves.items(), strict=True):
         for axis, (std, by_recipe) in zip(row, by_std.items(), strict=True):
-            for name, values in reversed(by_recipe.items()):
-                figures.curve(
-                    axis, values["return"], label=figures.LABELS[name], colour=figures.COLOURS[name]
-                )
+            figures.recipe_curves(axis, {name: o["return"] for name, o in by_recipe.items()})
             axis.axhline(settings["optimum"], color="black", linewidth=0.8, linestyle=":")
-            axis.axhline(
-                settings["behaviour_mean_action"], color="grey", linewidth=0.8, linestyle="--"
-            )
+            behaviour = settings["behaviour_mean_action"]
+            axis.axhline(behaviour, color="grey", linewidth=0.8, linestyle="--")
             axis.set_ylim(-45, 0)
             title = f"{treatment.replace('_', ' ')}, behaviour std {std:g}"
             axis.set_title(title, fontsize=9)
         row[0].set_ylabel("discounted return")
     for axis in axes[-1]:
         axis.set_xlabel("iteration")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
-    figure.suptitle(
-        "Minigolf: mean ± std; dotted: optimum; dashed: behaviour policy without noise",
-        fontsize=10,
-    )
+    title = "Minigolf: mean ± std; dotted: optimum; dashed: behaviour policy without noise"
+    figures.legend_below(figure, axes, title)
     return figure

@@ -117,7 +117,7 @@ def _support(run: Path, opened: OpenRun) -> Section:
     )
 
 
-def _ratio(setting: Mapping[str, float]) -> tuple[Any, str]:
+def _ratio(setting: Mapping[str, int | float]) -> tuple[Any, str]:
     """The part that a run folder describes, and what it does in words."""
     if "window" in setting:
         return Window(int(setting["window"])), f"those of the last {setting['window']:g} steps"
