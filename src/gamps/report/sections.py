@@ -117,7 +117,7 @@ def _support(run: Path, made: OpenRun) -> Section:
     )
 
 
-def _ratio(kept: Mapping[str, float]) -> tuple[Any, str]:
+def _ratio(kept: Mapping[str, int | float]) -> tuple[Any, str]:
     """The part that a run folder describes, and what it does in words."""
     if "window" in kept:
         return Window(int(kept["window"])), f"those of the last {kept['window']:g} steps"
