@@ -16,10 +16,11 @@ jax.config.update("jax_enable_x64", True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The standing tier leaves out what is marked `full`."""
+    """The standing tier leaves out what is marked `full` or `distributed`."""
     if os.environ.get("GAMPS_FULL"):
         return
-    full = [item for item in items if item.get_closest_marker("full")]
+    marked = ("full", "distributed")
+    full = [item for item in items if any(map(item.get_closest_marker, marked))]
     config.hook.pytest_deselected(items=full)
     items[:] = [item for item in items if item not in set(full)]
 

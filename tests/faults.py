@@ -248,8 +248,8 @@ FAULTS = {
     ),
     "parts of a split overlap": (
         "trajectories.py",
-        "np.sort(order[held:]), np.sort(order[:held])",
-        "np.sort(order[held - 1 :]), np.sort(order[:held])",
+        "np.sort(order[count:]), np.sort(order[:count])",
+        "np.sort(order[count - 1 :]), np.sort(order[:count])",
     ),
     "policies on disk chosen by what they learned from": (
         "runs/build.py",
@@ -288,8 +288,8 @@ FAULTS = {
     ),
     "tail index without its prior": (
         "search/importance.py",
-        "found = (index(best) * size + 0.5 * 10) / (size + 10)",
-        "found = index(best)",
+        "estimate = (index(best) * size + 0.5 * 10) / (size + 10)",
+        "estimate = index(best)",
     ),
     "a fifth of all weights is the tail": (
         "search/importance.py",
@@ -308,8 +308,8 @@ FAULTS = {
     ),
     "foreign folder of programs": (
         "_utils/compile_cache.py",
-        "if others or foreign:",
-        "if others:",
+        "if writable or foreign:",
+        "if writable:",
     ),
     "bytes not synced": (
         "_utils/atomic_io.py",

@@ -80,22 +80,42 @@ def run(
     Raises:
       PageError: naming the page, the line and the command that failed, with its output.
     """
+    (ran,) = run_several([page], folder.parent, [folder.name], python, skip_install, timeout)
+    return ran
+
+
+def run_several(
+    pages: Sequence[Path],
+    parent: Path,
+    names: Sequence[str],
+    python: str = sys.executable,
+    skip_install: bool = True,
+    timeout: float = 900.0,
+) -> list[list[Ran]]:
+    """Run pages one after the other in one process, each in a folder of its own below `parent`.
+
+    Modules that a page has written are forgotten when it ends; those of packages stay imported.
+    """
     # Not resolved: the interpreter of an environment is a link, and is what it is by its place.
     python = os.path.abspath(python)  # noqa: PTH100
-    page, folder, todo = page.resolve(), folder.resolve(), blocks(page)
-    if not any(block.executed for block in todo):
-        raise PageError(f"{page}: no code is executed on it")
-    if skip_install:
-        todo = [block for block in todo if not _installs(block)]
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise PageError(f"{folder}: is not empty. A page starts from nothing")
+    plan = []
+    for page, name in zip(pages, names, strict=True):
+        folder, todo = (parent / name).resolve(), blocks(page)
+        if not any(block.executed for block in todo):
+            raise PageError(f"{page.resolve()}: no code is executed on it")
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise PageError(f"{folder}: is not empty. A page starts from nothing")
+        wanted = [block for block in todo if not (skip_install and _installs(block))]
+        plan.append((page.resolve(), wanted, folder))
     with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "blocks.json").write_text(json.dumps([str(page), todo]), encoding="utf-8")
+        kept, text = Path(name), json.dumps([[str(p), todo, str(f)] for p, todo, f in plan])
+        (kept / "plan.json").write_text(text, encoding="utf-8")
         # A group of its own: what a block has left running ends with it.
+        first = plan[0][2]
         session = subprocess.Popen(
             [python, str(Path(__file__).resolve()), "--session", name],
-            cwd=folder, env=environment(folder, python), start_new_session=True,
+            cwd=first, env=environment(first, python), start_new_session=True,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         try:
@@ -106,7 +126,7 @@ def run(
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session.pid, signal.SIGKILL)
             session.wait()
-        return _results(page, todo, Path(name), why)
+        return [_results(p, todo, kept / str(i), why) for i, (p, todo, _) in enumerate(plan)]
 
 
 def _installs(block: Block) -> bool:
@@ -155,18 +175,32 @@ def _unprinted(block: Block, output: str) -> Iterator[str]:
 
 
 def _session(kept: Path) -> int:
-    """In the process that runs a page: block after block, each with an output of its own."""
-    page, todo = json.loads((kept / "blocks.json").read_text("utf-8"))
-    sys.path[0], sys.argv = str(Path.cwd()), [page]
+    """In the process that runs pages: block after block, each with an output of its own."""
+    for number, (page, todo, folder) in enumerate(
+        json.loads((kept / "plan.json").read_text("utf-8"))
+    ):
+        outputs = kept / str(number)
+        outputs.mkdir()
+        os.chdir(folder)
+        os.environ["MINARI_DATASETS_PATH"] = str(Path(folder) / "data")
+        sys.path[0], sys.argv = folder, [page]
+        if not _page(page, [Block(*parts) for parts in todo], outputs):
+            return 1
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(folder):
+                del sys.modules[name]
+    return 0
+
+
+def _page(page: str, todo: Sequence[Block], outputs: Path) -> bool:
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for i, parts in enumerate(todo):
-        block = Block(*parts)
+    for i, block in enumerate(todo):
         if block.title:
             Path(block.title).parent.mkdir(parents=True, exist_ok=True)
             Path(block.title).write_text(block.code, encoding="utf-8")
         if not block.executed:
             continue
-        with (kept / f"{i}.txt").open("wb") as output:
+        with (outputs / f"{i}.txt").open("wb") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
         began = time.perf_counter()
@@ -176,10 +210,10 @@ def _session(kept: Path) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         done = {"failed": "" if passed else "failed", "seconds": time.perf_counter() - began}
-        (kept / f"{i}.json").write_text(json.dumps(done), encoding="utf-8")
+        (outputs / f"{i}.json").write_text(json.dumps(done), encoding="utf-8")
         if not passed:
-            return 1
-    return 0
+            return False
+    return True
 
 
 def _python(page: str, block: Block, namespace: dict[str, object]) -> bool:

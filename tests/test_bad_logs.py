@@ -230,14 +230,14 @@ def episodes(draw):
 
 @pytest.mark.slow
 @settings(
-    max_examples=10_000 if FULL else 150,
+    max_examples=1_500 if FULL else 100,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 @given(episodes())
 @pytest.mark.filterwarnings("ignore")
 def test_generated_logs(made):
-    """Ten thousand with GAMPS_FULL=1: a typed error, or a training that is ready to start."""
+    """Fifteen hundred with GAMPS_FULL=1: a typed error, or a training that is ready to start."""
     try:
         log = from_episodes(made, length=12)
         task, policy = tanks.task(), tanks.policy()

@@ -72,6 +72,7 @@ def test_weights(tmp_path):
     assert found["gamps"]["distance_to_eta"]["mean"] < 0.2
 
 
+@pytest.mark.full
 def test_gridworld(tmp_path, capsys):
     content = reproduce(
         "gridworld", tmp_path / "g", "--layout", "A", "--baselines", "none", "per_time"
@@ -106,6 +107,7 @@ def test_bounds(tmp_path):
         assert (error > printed) == (discount > 0.61)
 
 
+@pytest.mark.full
 def test_minigolf(tmp_path, capsys):
     treatments = ("none", "per_time", "per_time_ess")
     content = reproduce("minigolf", tmp_path / "m", "--treatments", *treatments)
@@ -121,6 +123,7 @@ def test_minigolf(tmp_path, capsys):
     assert "optimum" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_swimmer(tmp_path, capsys):
     """Real MuJoCo; a cell that is kept is not run again."""
     options = ["--seeds", "1", "--iterations", "1", "--workers", "1"]
@@ -141,6 +144,7 @@ def test_swimmer(tmp_path, capsys):
     assert "Swimmer, 1 runs" in capsys.readouterr().out
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["ablation", "exploration"])
 def test_research_on_swimmer(name, tmp_path, capsys):
     content = reproduce(name, tmp_path / name)
@@ -159,6 +163,7 @@ def test_what_the_exploration_chose_is_what_is_reported():
     assert len({len(trials) for trials in TRIALS.values()}) == 1  # as many for each
 
 
+@pytest.mark.full
 def test_bench_rollouts(capsys):
     """Measured by the command itself, compiled as a user's; a loaded machine is granted much."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
@@ -264,6 +269,7 @@ def test_every_experiment_teaches(name, capsys):
         assert option in out
 
 
+@pytest.mark.full
 def test_coverage(tmp_path):
     """Forty logs of two policies: what a doubly robust interval misses is at most 1e-4 likely."""
     arguments = ("--problems", "gridworld", "--replications", "40", "--workers", "1")
@@ -276,6 +282,7 @@ def test_coverage(tmp_path):
     assert found["summary"]["doubly robust, student"]["adequate"][0] >= 0.75
 
 
+@pytest.mark.full
 def test_safety(tmp_path):
     arguments = ("--problems", "gridworld", "--policies", "3", "--workers", "1")
     found = written("safety", tmp_path / "s", *arguments)["results"]

@@ -147,10 +147,11 @@ def test_a_command_goes_on_without_the_folder(tmp_path, monkeypatch, restored, c
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     jax.config.update("jax_enable_compilation_cache", True)
-    main(["version"])
-    found = capsys.readouterr()
-    assert "not kept" in found.err
-    assert "gamps " in found.out
+    with pytest.raises(SystemExit):
+        main(["export", str(tmp_path / "no run")])
+    printed = capsys.readouterr().err
+    assert "not kept" in printed
+    assert "no run" in printed.splitlines()[-1]
 
 
 def test_the_environment_decides(monkeypatch, tmp_path, restored):
@@ -168,6 +169,7 @@ def test_a_file_in_the_way_is_named(tmp_path, restored):
         keep_compiled(tmp_path / "file" / "xla")
 
 
+@pytest.mark.full
 def test_the_second_process_steps_sooner():
     """`benchmarks/first_step.py` shows five times and more; a loaded machine is granted half."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("XLA_", "JAX_"))}

@@ -20,6 +20,7 @@ def episodes_of(log):
     return [Episode(*(np.asarray(f[i]) for f in fields), None) for i in range(log.n_trajectories)]
 
 
+@pytest.mark.full
 def test_a_linear_controller_is_found_again():
     log = collect(TwoTanks(), tanks.policy(), KEY, n=80, steps=30)
     found = estimation.estimate(KEY, episodes_of(log))
@@ -32,6 +33,7 @@ def test_a_linear_controller_is_found_again():
         assert share == pytest.approx(float(name.rstrip("%")) / 100, abs=0.05)
 
 
+@pytest.mark.full
 def test_a_curved_controller_needs_the_network():
     rng = np.random.default_rng(0)
     episodes = []

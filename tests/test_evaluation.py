@@ -1,6 +1,7 @@
 """Off-policy evaluation against enumeration, and what it does with episodes that end early."""
 
 import itertools
+import os
 from typing import NamedTuple
 
 import equinox as eqx
@@ -438,12 +439,16 @@ def test_as_many_episodes_as_are_needed_show_it():
 
 @pytest.mark.slow
 def test_deploy_is_rarely_said_of_what_is_worse():
-    """A hundred policies that are worse; `benchmarks.studies safety` has a thousand."""
+    """Of 20 policies that are worse, or 100 in full; `benchmarks.studies safety` has a thousand.
+
+    At a true rate of 5 % more than 3 of 20 are wrong in 1.6 % of the draws; these are fixed.
+    """
+    number = 100 if os.environ.get("GAMPS_FULL") else 20
     rng = np.random.default_rng(3)
     wrong, worse = 0, 0
-    for seed in range(100):
+    for seed in range(number):
         verdict, truth = judged(float(rng.uniform(-1.0, -0.17)), 100, seed)
         assert truth < 0
         worse += 1
         wrong += verdict.word == "deploy"
-    assert wrong / worse <= 0.05
+    assert wrong <= 0.05 * worse + (2 if worse < 100 else 0)

@@ -60,7 +60,7 @@ def write_log(path):
             table.writerow([i, STEPS, *levels[i, -1], "", "", ""])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_examples_of_help_texts(tmp_path):
     """But for launch and sweep, which docs/tutorials/scale-out.md runs."""
     write_log(tmp_path / "log.csv")

@@ -189,6 +189,7 @@ def test_pendulum_is_known_as_gymnasium_has_it():
                            concatenated(jnp.zeros(4), jnp.array([3.0])))  # fmt: skip
 
 
+@pytest.mark.full
 def test_the_map_of_awareness_knows_the_true_gradient():
     """Cosine one with the game itself, less with a fitted model, and the target's shape."""
     keys = seed_keys(2)
@@ -221,6 +222,7 @@ def test_two_policies_are_compared_by_the_same_models(monkeypatch):
     assert not list(said)
 
 
+@pytest.mark.full
 def test_the_map_of_the_gridworld_is_exact():
     """A cosine of one where the model is the truth; ω helps the class that cannot be it."""
     env, keys = two_areas("A"), seed_keys(3)
@@ -259,6 +261,7 @@ def test_one_group_is_the_model_of_the_paper():
     np.testing.assert_allclose(*each, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_the_map_of_swimmer_knows_the_true_gradient():
     pytest.importorskip("mujoco")
     swimmer = importlib.import_module("benchmarks.studies.awareness.swimmer")

@@ -28,18 +28,51 @@ EVERY = [ROOT / "README.md", *sorted(filter(is_run, (ROOT / "docs").rglob("*.md"
 def test_no_page_is_left_out():
     names = {str(page.relative_to(ROOT)) for page in EVERY}
     assert {"README.md", "docs/install.md", "docs/method.md", "docs/theory.md"} <= names
+    assert names.issuperset(STANDING)
     assert "benchmarks/quickstart.py" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert sum(name.startswith("docs/tutorials/") for name in names) == 5
     assert sum(name.startswith("docs/howto/") for name in names) == 11
 
 
+# The standing tier runs the front page and one way from a table to a policy; the rest is full.
+STANDING = ("README.md", "docs/tutorials/own-log.md")
+HOWTOS = [page for page in EVERY if page.parent.name == "howto"]
+
+
+def marked(page):
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=[] if name in STANDING else pytest.mark.full)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [marked(page) for page in EVERY if page not in HOWTOS])
 def test_a_page_runs(page, tmp_path):
     folder = tmp_path / "page"
     assert pages.run(page, folder, skip_install=True)
+    check_pictures(page, folder)
+
+
+@pytest.mark.full
+def test_the_howtos_run_in_one_process(tmp_path):
+    names = [page.stem for page in HOWTOS]
+    assert all(pages.run_several(HOWTOS, tmp_path, names))
+    for page in HOWTOS:
+        check_pictures(page, tmp_path / page.stem)
+
+
+def check_pictures(page, folder):
     pictures = re.findall(r'savefig\("([^"]+)"', page.read_text(encoding="utf-8"))
     assert all((folder / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
+
+
+def test_pages_of_one_process_share_nothing(tmp_path):
+    first = tmp_path / "first.md"
+    text = '```python title="mine.py"\nx = 1\n```\n\n```python\nimport mine\nprint(mine.x)\n```\n'
+    first.write_text(text)
+    second = tmp_path / "second.md"
+    second.write_text(text.replace("x = 1", "x = 2").replace("import mine", "import mine, os"))
+    ran = pages.run_several([first, second], tmp_path, ["a", "b"])
+    assert [[one.output for one in page] for page in ran] == [["1\n"], ["2\n"]]
 
 
 def page_of(folder, text):

@@ -33,7 +33,6 @@ LOG = collect(TwoTanks(), tanks.policy(), KEY, n=20, steps=12)
 SMALL = Settings(
     rounds=2, iterations=3, states=10, actions=4, roll=2, horizon=4, members=2, folds=2
 )
-FULL = os.environ.get("GAMPS_FULL") == "1"
 
 
 def learner():
@@ -467,10 +466,11 @@ def test_settings_from_a_file(tmp_path, log_name, capsys):
     assert "iteration is no setting" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_kill_nine_at_random_moments():
-    """Four kills here; GAMPS_FULL=1, or benchmarks/kills.py itself, does a hundred."""
+    """Twenty-five kills; `python benchmarks/kills.py` does a hundred."""
     script = Path(__file__).parent.parent / "benchmarks" / "kills.py"
-    size = ["100", "300"] if FULL else ["4", "60"]
+    size = ["25", "300"]
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     done = subprocess.run(
         [sys.executable, str(script), "--kills", size[0], "--iterations", size[1]],

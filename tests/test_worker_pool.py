@@ -18,7 +18,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from gamps.experiments.cells import run_cells
+from gamps.paper.cells import run_cells
 from test_worker_pool import slow_square
 if __name__ == "__main__":
     cells = {f"c{i}": {"x": i, "marks": sys.argv[3]} for i in range(6)}
@@ -79,6 +79,7 @@ def test_a_killed_worker_is_named():
         list(share_out(die, range(4), workers=2))
 
 
+@pytest.mark.full
 def test_kill_nine_loses_nothing_that_was_finished(tmp_path):
     script, folder = tmp_path / "script.py", tmp_path / "cells"
     script.write_text(SCRIPT)

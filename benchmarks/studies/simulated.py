@@ -38,8 +38,8 @@ def following(env: str, observations: Any, actions: Any) -> np.ndarray:
     states[:, -flat.shape[1] :] = flat
     control = actions.reshape(len(flat), 1, -1).repeat(skip, axis=1)
     moved = rollout.rollout(model, data, states, control=control, nstep=skip)[0]
-    observed: np.ndarray = moved[:, -1, -flat.shape[1] :].reshape(observations.shape)
-    return observed.astype(observations.dtype)
+    last = np.asarray(moved[:, -1, -flat.shape[1] :], observations.dtype)
+    return last.reshape(observations.shape)
 
 
 class Simulated(Model):

@@ -166,20 +166,20 @@ def split(
       SettingError: if the share is not between 0 and 1, or leaves fewer than five to learn from.
     """
     parts = split_rows(trajectories.n_trajectories, held_out, seed)
-    learned, judged = (jax.tree.map(lambda x, rows=rows: x[rows], trajectories) for rows in parts)
-    return learned, judged
+    learned, unseen = (jax.tree.map(lambda x, rows=rows: x[rows], trajectories) for rows in parts)
+    return learned, unseen
 
 
 def split_rows(n: int, held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Which of `n` episodes `split` leaves to learn from, and which it holds out."""
     if not 0 < held_out < 1:
         raise SettingError("held_out", f"{held_out}", "Choose a share between 0 and 1")
-    held = max(math.ceil(held_out * n), 3)
-    if n - held < 5:
-        problem = f"{n} episodes, of which {held} are held out"
+    count = max(math.ceil(held_out * n), 3)
+    if n - count < 5:
+        problem = f"{n} episodes, of which {count} are held out"
         raise SettingError("log", problem, "Log more episodes: learning needs at least five")
     order = np.asarray(jax.random.permutation(jax.random.key(seed), n))
-    return np.sort(order[held:]), np.sort(order[:held])
+    return np.sort(order[count:]), np.sort(order[:count])
 
 
 def validate(trajectories: Trajectories) -> Trajectories:
@@ -282,10 +282,10 @@ def _check_shapes(trajectories: Trajectories, mask: np.ndarray) -> None:
         "terminated": (n,),
     }
     for name, shape in expected.items():
-        found = getattr(trajectories, name).shape
-        if found[: len(shape)] != shape:
+        actual = getattr(trajectories, name).shape
+        if actual[: len(shape)] != shape:
             raise TrajectoryError(
-                name, f"shape {found}", f"Expected {shape} first, as the mask has {mask.shape}"
+                name, f"shape {actual}", f"Expected {shape} first, as the mask has {mask.shape}"
             )
 
 

@@ -32,6 +32,19 @@ def curve(axis: Any, values: np.ndarray, *, label: str, colour: str) -> None:
     axis.fill_between(steps, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
 
 
+def recipe_curves(axis: Any, curves: dict[str, np.ndarray]) -> None:
+    """The `curve` of every recipe in its colour, the first of them on top."""
+    for name, values in reversed(curves.items()):
+        curve(axis, values, label=LABELS[name], colour=COLOURS[name])
+
+
+def legend_below(figure: Any, axes: Any, title: str, *, fontsize: int = 10) -> None:
+    """One legend for all axes, under them, and a title above."""
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(title, fontsize=fontsize)
+
+
 def on_grid(axis: Any, values: np.ndarray, *, title: str, lower: np.ndarray) -> Any:
     """One number a cell, drawn on the square grid, with the border between the areas."""
     size = math.isqrt(len(values))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
-import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature  # `inspect` itself is a command here
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -167,7 +167,7 @@ def _call(function: Callable[..., Any], prog: str, words: Sequence[str]) -> None
 
 def configured(function: Callable[..., Any], words: Sequence[str]) -> Callable[..., Any]:
     """A command whose defaults are the settings of the TOML file that --config names, if any."""
-    if "config" not in inspect.signature(function).parameters:
+    if "config" not in signature(function).parameters:
         return function
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)

@@ -172,8 +172,8 @@ class Shards:
         parts = split_rows(self.n_trajectories, held_out, seed)
         columns = [self._columns(i) for i in range(len(self))]
         numbers = np.sort(np.concatenate([episodes for episodes, _ in columns]))
-        to_learn, to_judge = (self._keep(numbers[rows], columns) for rows in parts)
-        return to_learn, to_judge
+        learned, unseen = (self._keep(numbers[rows], columns) for rows in parts)
+        return learned, unseen
 
     def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:
         """A selection of whole trajectories, as few rows a shard as hold the most of any."""

@@ -43,6 +43,6 @@ def stratified(
         raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")
     generator = np.random.default_rng(seed)
     strata = [np.asarray(each, np.float64) for each in values.values()]
-    drawn = [generator.choice(each, (RESAMPLES, len(each))) for each in strata]
-    low, high = np.quantile(iqm(np.concatenate(drawn, axis=1)), [1 - confidence, confidence])
+    resamples = [generator.choice(each, (RESAMPLES, len(each))) for each in strata]
+    low, high = np.quantile(iqm(np.concatenate(resamples, axis=1)), [1 - confidence, confidence])
     return Interval(float(iqm(np.concatenate(strata))), float(low), float(high), confidence)

@@ -79,11 +79,11 @@ def evaluate(
       seed: of imagined episodes, features and actions.
     """
     key = jax.random.key(seed)
-    made = cases(key, policy, learned, held_out, task, model)
-    every = estimates(made, interval=interval, confidence=confidence)
-    evidence = made[ROBUST].found
+    all_cases = cases(key, policy, learned, held_out, task, model)
+    by_name = estimates(all_cases, interval=interval, confidence=confidence)
+    evidence = all_cases[ROBUST].found
     verdict = judge(policy, held_out, evidence, interval=interval, confidence=confidence)
-    return Evaluation(verdict, every, made)
+    return Evaluation(verdict, by_name, all_cases)
 
 
 @eqx.filter_jit
@@ -91,10 +91,10 @@ def _modelled(
     key: Array, policy: Policy, model: Any, task: Task, log: Trajectories
 ) -> tuple[Array, Array | None]:
     """Q and V of the model, by imagined episodes as long as the log's."""
-    ones = Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
+    ratios = Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
     imagined = Imagined(rollouts=ROLLOUTS, horizon=log.n_steps)
-    found = imagined(key, policy, model, task, log, ones)
-    return found.weighted_q_values, found.state_values
+    values = imagined(key, policy, model, task, log, ratios)
+    return values.weighted_q_values, values.state_values
 
 
 def cases(
@@ -119,14 +119,14 @@ def cases(
     discount, steps = float(task.discount), max(learned.n_steps, held_out.n_steps)
     q, v = fitted_q(key_fit, policy, learned, discount, steps=steps).at(key_at, held_out)
     fitted = evidence(policy, held_out, discount, q_values=q, state_values=v)
-    found = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
+    by_name = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
     if model is not None:
         q, v = map(np.asarray, _modelled(key_model, policy, model, task, held_out))
         modelled = evidence(policy, held_out, discount, q_values=q, state_values=v)
         for name in (ROBUST, f"weighted {ROBUST}"):
-            found[f"{name}, model's Q"] = Case(modelled, name)
-        found[DIRECT] = Case(modelled, DIRECT)
-    return found | {FITTED: Case(fitted, DIRECT)}
+            by_name[f"{name}, model's Q"] = Case(modelled, name)
+        by_name[DIRECT] = Case(modelled, DIRECT)
+    return by_name | {FITTED: Case(fitted, DIRECT)}
 
 
 def estimates(
@@ -139,11 +139,11 @@ def estimates(
       interval: student or bootstrap.
       confidence: of each bound.
     """
-    found = {}
+    by_name = {}
     for name, case in given.items():
         terms = ESTIMATORS[case.estimator](case.found)
         gain = difference(terms, on_policy(case.found))
-        found[name] = Estimate(
+        by_name[name] = Estimate(
             *(interval_of(t, interval, confidence=confidence) for t in (terms, gain))
         )
-    return found
+    return by_name

@@ -140,12 +140,13 @@ def effective(found: Evidence) -> float:
     return float(np.min(np.divide(totals, squares, out=np.zeros_like(totals), where=squares > 0)))
 
 
-def _counted(found: Evidence) -> np.ndarray:
-    return found.seen.astype(np.float64)
+def _counted(evidence: Evidence) -> np.ndarray:
+    return evidence.seen.astype(np.float64)
 
 
-def _corrections(found: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    if found.q_values is None or found.state_values is None:
+def _corrections(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    if evidence.q_values is None or evidence.state_values is None:
         raise SettingError("q_values", "None", "Doubly robust estimates need a model's Q and V")
-    errors = found.rho * (found.rewards - found.discounts * found.q_values) * found.mask
-    return errors, found.before * found.discounts * found.state_values * found.mask
+    discounts, mask = evidence.discounts, evidence.mask
+    errors = evidence.rho * (evidence.rewards - discounts * evidence.q_values) * mask
+    return errors, evidence.before * discounts * evidence.state_values * mask

@@ -61,10 +61,10 @@ class Fitted(eqx.Module):
         if log.n_steps > len(self.weights):
             problem = f"{log.n_steps} steps, fitted to {len(self.weights)}"
             raise SettingError("log", problem, "Fit to episodes as long as those to be judged")
-        rows, found = _rows(log), np.zeros((2, *log.mask.shape))
+        rows, table = _rows(log), np.zeros((2, *log.mask.shape))
         values = np.stack(_at(key, self, rows, log.n_steps))
-        found[:, np.asarray(log.mask)] = values[:, rows.valid]
-        return found[0], found[1]
+        table[:, np.asarray(log.mask)] = values[:, rows.valid]
+        return table[0], table[1]
 
 
 def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
@@ -107,14 +107,14 @@ def fitted_q(
 def _range(log: Trajectories, discount: float) -> tuple[float, float]:
     """Of the discounted return from any logged step on."""
     mask, left = np.asarray(log.mask), np.zeros(log.n_trajectories)
-    found = []
+    parts = []
     for t in reversed(range(log.n_steps)):
         left = (
             np.where(mask[:, t], np.asarray(log.rewards[:, t], np.float64), 0.0) + discount * left
         )
-        found.append(left[mask[:, t]])
-    every = np.concatenate(found)
-    return float(every.min()), float(every.max())
+        parts.append(left[mask[:, t]])
+    returns = np.concatenate(parts)
+    return float(returns.min()), float(returns.max())
 
 
 class _Rows(NamedTuple):
@@ -152,10 +152,10 @@ def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
     shape = (len(states), SAMPLES, policy.noise_size)
     noise = normal(key, shape, jnp.result_type(float))
 
-    def one(state: Any, noise: Array) -> Array:
+    def mean_features(state: Any, noise: Array) -> Array:
         return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
 
-    return jax.vmap(one)(states, noise)
+    return jax.vmap(mean_features)(states, noise)
 
 
 def _blocks(rows: _Rows) -> _Rows:
@@ -168,8 +168,8 @@ def _fit(
 ) -> Array:
     """Block by block: what is kept of a log of any size is two matrices."""
 
-    def add(sums: Any, given: tuple[Array, _Rows]) -> tuple[Any, None]:
-        number, block = given
+    def add(sums: Any, numbered: tuple[Array, _Rows]) -> tuple[Any, None]:
+        number, block = numbered
         following = _expected(jax.random.fold_in(key, number), policy, features, block.following)
         phi = jax.vmap(features)(block.states, block.actions)
         ahead = jnp.where(block.goes_on[:, None], following, 0.0)
@@ -195,8 +195,8 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
         """The mean over draws, each within the range: else it would not be that of Q."""
         return jnp.mean(jax.vmap(lambda z: q(weights, state, policy.act(state, z)))(noise))
 
-    def one(given: tuple[Array, _Rows]) -> tuple[Array, Array]:
-        number, block = given
+    def block_values(numbered: tuple[Array, _Rows]) -> tuple[Array, Array]:
+        number, block = numbered
         left = fitted.weights[horizon - 1 - block.steps]
         shape = (BLOCK, SAMPLES, policy.noise_size)
         noise = normal(jax.random.fold_in(key, number), shape, left.dtype)
@@ -204,5 +204,5 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
         return values, jax.vmap(v)(left, block.states, noise)
 
     blocks = _blocks(rows)
-    values, means = jax.lax.map(one, (jnp.arange(len(blocks.valid)), blocks))
+    values, means = jax.lax.map(block_values, (jnp.arange(len(blocks.valid)), blocks))
     return values.ravel(), means.ravel()

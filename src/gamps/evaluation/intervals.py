@@ -70,17 +70,18 @@ def bootstrap(
     estimate, n = _checked(terms, confidence)
     if terms.plain:
         terms = Terms.of(each(terms)[:, None])  # one column resamples like all of them
-    draw = _kept if n <= SMALL else _counts  # small ones are drawn once for all estimators
+    # Small ones are drawn once for all estimators.
+    draw = _cached_counts if n <= SMALL else _counts
     sizes = [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
-    found = [value(terms, draw(n, size, seed, i)) for i, size in enumerate(sizes)]
-    values = np.sort(np.concatenate(found))
+    parts = [value(terms, draw(n, size, seed, i)) for i, size in enumerate(sizes)]
+    values = np.sort(np.concatenate(parts))
     shares = [1 - confidence, confidence]
     if corrected:
         bias = ndtri(np.clip(np.mean(values < estimate), 1 / resamples, 1 - 1 / resamples))
         without = left_out(terms)
         off = without.mean() - without
-        spread = np.sum(off**2) ** 1.5
-        skewness = float(np.sum(off**3) / (6 * spread)) if spread > 0 else 0.0
+        scale = np.sum(off**2) ** 1.5
+        skewness = float(np.sum(off**3) / (6 * scale)) if scale > 0 else 0.0
         moved = [bias + ndtri(share) for share in shares]
         shares = [float(ndtr(bias + m / (1 - skewness * m))) for m in moved]
     low, high = np.quantile(values, np.clip(shares, 0.0, 1.0))
@@ -93,7 +94,7 @@ def _counts(n: int, size: int, seed: int, chunk: int) -> np.ndarray:
     return generator.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)
 
 
-_kept = lru_cache(maxsize=16)(_counts)
+_cached_counts = lru_cache(maxsize=16)(_counts)
 
 
 def guaranteed(
@@ -120,13 +121,13 @@ def guaranteed(
         problem = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
         raise SettingError("episodes", problem, "Give episodes of one length, or that ended")
     last = found.mask.sum(axis=1) - 1
-    whole = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
+    ratios = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
     returns, span = found.rewards.sum(axis=1, keepdims=True), highest - lowest
     if returns.min() < lowest or returns.max() > highest:
         problem = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
         raise SettingError("range of returns", problem, "Give the range that they can have")
     below, above = (
-        bernstein(Terms.of(whole * gain), width=largest * span, confidence=confidence)
+        bernstein(Terms.of(ratios * gain), width=largest * span, confidence=confidence)
         for gain in (returns - lowest, highest - returns)
     )
     low, high = max(lowest + below.low, lowest), min(highest - above.low, highest)

@@ -66,8 +66,7 @@ def each(terms: Terms) -> np.ndarray:
     above, below = terms.numerators.sum(axis=0), terms.denominators.sum(axis=0)
     safe = np.where(below != 0, below, 1.0)
     off = terms.numerators - above / safe * terms.denominators
-    found: np.ndarray = value(terms) + n * (off / safe) @ terms.signs
-    return found
+    return np.asarray(value(terms) + n * (off / safe) @ terms.signs)
 
 
 def left_out(terms: Terms) -> np.ndarray:
@@ -75,8 +74,7 @@ def left_out(terms: Terms) -> np.ndarray:
     above = terms.numerators.sum(axis=0) - terms.numerators
     below = terms.denominators.sum(axis=0) - terms.denominators
     ratios = np.divide(above, below, out=np.zeros_like(above), where=np.abs(below) > 1e-300)
-    found: np.ndarray = ratios @ terms.signs
-    return found
+    return np.asarray(ratios @ terms.signs)
 
 
 def difference(one: Terms, other: Terms) -> Terms:

@@ -68,24 +68,24 @@ class Verdict(NamedTuple):
 
 def support(policy: Policy, trajectories: Trajectories) -> RatioSupport:
     """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
-    return graded(_whole(policy, trajectories))
+    return graded(_log_ratios(policy, trajectories))
 
 
 @eqx.filter_jit
-def _whole(policy: Policy, trajectories: Trajectories) -> Array:
+def _log_ratios(policy: Policy, trajectories: Trajectories) -> Array:
     log_rho = importance.log_rho(policy, trajectories)
     return importance.whole_episode(log_rho, trajectories.mask)
 
 
 def graded(log_ratios: Any) -> RatioSupport:
     """The same from the logarithms of whole-episode ratios; the tail in double precision."""
-    whole = np.asarray(log_ratios, np.float64)
-    if not np.isfinite(whole).any():
+    ratios = np.asarray(log_ratios, np.float64)
+    if not np.isfinite(ratios).any():
         return RatioSupport(0.0, math.inf, POOR)
-    ess = float(_effective(jnp.asarray(whole)))
-    k = float(importance.pareto_k(whole))
+    ess = float(_effective(jnp.asarray(ratios)))
+    k = float(importance.pareto_k(ratios))
     for grade, (least, share, most) in LIMITS.items():
-        if ess >= max(least, share * len(whole)) and not k > most:
+        if ess >= max(least, share * len(ratios)) and not k > most:
             return RatioSupport(ess, k, grade)
     return RatioSupport(ess, k, POOR)
 
@@ -110,27 +110,27 @@ def judge(
       interval: student or bootstrap.
       confidence: with which a bound holds.
     """
-    rests, n = support(policy, trajectories), trajectories.n_trajectories
-    if rests.grade == FAIR:
+    basis, n = support(policy, trajectories), trajectories.n_trajectories
+    if basis.grade == FAIR:
         confidence = (1 + confidence) / 2
     terms, base = doubly_robust(found), on_policy(found)
-    every = (difference(terms, base), terms, base)
-    gain, value, behaviour = (interval_of(t, interval, confidence=confidence) for t in every)
-    parts = (gain, value, behaviour, rests)
+    sums = (difference(terms, base), terms, base)
+    gain, value, behaviour = (interval_of(t, interval, confidence=confidence) for t in sums)
+    parts = (gain, value, behaviour, basis)
     if np.abs(found.rho[found.mask] - 1).max() < SAME:
         return Verdict(NOT_SHOWN, "it is the logging policy itself", *parts, None)
     least, _, most = LIMITS[FAIR]
     # Effective episodes grow with the log, a heavy tail stays.
-    enough = max(LEAST, math.ceil(n * least / rests.ess)) if rests.ess > 1.5 else None
+    enough = max(LEAST, math.ceil(n * least / basis.ess)) if basis.ess > 1.5 else None
     if n < LEAST:
         why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
         return Verdict(NOT_SHOWN, why, *parts, enough)
-    if rests.grade == POOR:
+    if basis.grade == POOR:
         why = (
-            f"the estimate rests on {rests.ess:.1f} effective episodes of {n} (Pareto-k "
-            f"{rests.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
+            f"the estimate rests on {basis.ess:.1f} effective episodes of {n} (Pareto-k "
+            f"{basis.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
         )
-        return Verdict(NOT_SHOWN, why, *parts, enough if rests.pareto_k <= most else None)
+        return Verdict(NOT_SHOWN, why, *parts, enough if basis.pareto_k <= most else None)
     returns = found.rewards.sum(axis=1)
     if not returns.min() <= value.estimate <= returns.max():
         why = (
@@ -138,13 +138,13 @@ def judge(
             f"({returns.min():.4g} to {returns.max():.4g})"
         )
         return Verdict(NOT_SHOWN, why, *parts, None)
-    held = f"with confidence {confidence:g}"
-    if rests.grade == FAIR:
-        held += ", half the error, because support is only fair"
+    condition = f"with confidence {confidence:g}"
+    if basis.grade == FAIR:
+        condition += ", half the error, because support is only fair"
     if gain.low > 0:
-        return Verdict(DEPLOY, f"the improvement is at least {gain.low:.4g} {held}", *parts, n)
+        return Verdict(DEPLOY, f"the improvement is at least {gain.low:.4g} {condition}", *parts, n)
     if gain.high < 0:
-        return Verdict(WORSE, f"it loses at least {-gain.high:.4g} {held}", *parts, None)
+        return Verdict(WORSE, f"it loses at least {-gain.high:.4g} {condition}", *parts, None)
     why = f"the improvement lies between {gain.low:.4g} and {gain.high:.4g}: zero is not excluded"
     needed = None
     if gain.estimate > 0:

@@ -39,10 +39,10 @@ class LogRange(eqx.Module):
         differences = following - observations
         mean = jnp.sum(jnp.where(mask, differences, 0.0), axis=(0, 1)) / count
         square = jnp.sum(jnp.where(mask, (differences - mean) ** 2, 0.0), axis=(0, 1)) / count
-        every = trajectories.observations  # padding repeats real ones
+        observed = trajectories.observations  # padding repeats real ones
         return cls(
-            jnp.min(every, axis=(0, 1)),
-            jnp.max(every, axis=(0, 1)),
+            jnp.min(observed, axis=(0, 1)),
+            jnp.max(observed, axis=(0, 1)),
             jnp.sqrt(jnp.where(square > 0, square, 1.0)),
             jnp.ones((), differences.dtype),
         )
@@ -65,11 +65,11 @@ class Ensemble(Model):
     support: LogRange | None = None
 
     def __check_init__(self) -> None:
-        found = {len(x) for x in jax.tree.leaves(eqx.filter(self.members, eqx.is_array))}
-        if found != {self.size}:
+        sizes = {len(x) for x in jax.tree.leaves(eqx.filter(self.members, eqx.is_array))}
+        if sizes != {self.size}:
             raise SettingError(
                 "members",
-                f"leading axes of {sorted(found)} for size {self.size}",
+                f"leading axes of {sorted(sizes)} for size {self.size}",
                 "Build them by eqx.filter_vmap(make)(jax.random.split(key, size))",
             )
 
@@ -86,8 +86,8 @@ class Ensemble(Model):
         if self.support is None:
             member: Model = eqx.combine(arrays, self.members)
             return member
-        one = eqx.combine(jax.tree.map(lambda x: x[None], arrays), self.members)
-        return Ensemble(one, 1, self.support)
+        members = eqx.combine(jax.tree.map(lambda x: x[None], arrays), self.members)
+        return Ensemble(members, 1, self.support)
 
     def _each(self, method: str, *arguments: Any) -> Any:
         """A method of every member, on the same arguments; members as the leading axis."""
@@ -144,8 +144,8 @@ class Ensemble(Model):
             return bare.doubt(bare._each("step", observation, action, none))
 
         mask = trajectories.mask
-        found = jax.vmap(jax.vmap(doubt))(trajectories.states, trajectories.actions)
-        typical = jnp.sum(jnp.where(mask, found, 0.0)) / jnp.sum(mask)
+        doubts = jax.vmap(jax.vmap(doubt))(trajectories.states, trajectories.actions)
+        typical = jnp.sum(jnp.where(mask, doubts, 0.0)) / jnp.sum(mask)
         tiny = jnp.finfo(typical.dtype).tiny ** 0.5
         support = eqx.tree_at(lambda s: s.typical, plain, jnp.maximum(typical, tiny))
         return Ensemble(self.members, self.size, support)

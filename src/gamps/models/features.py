@@ -75,9 +75,9 @@ class RandomFourier(eqx.Module):
         mean = jnp.sum(share * x, axis=0)
         std = jnp.sqrt(jnp.sum(share * (x - mean) ** 2, axis=0))
         key_frequency, key_phase = jax.random.split(key)
-        drawn = jax.random.normal(key_frequency, (size, x.shape[1]), x.dtype)
+        normals = jax.random.normal(key_frequency, (size, x.shape[1]), x.dtype)
         phases = jax.random.uniform(key_phase, (size,), x.dtype, 0.0, 2 * math.pi)
-        return cls(drawn / (width * jnp.where(std > 0, std, 1.0)), phases, base)
+        return cls(normals / (width * jnp.where(std > 0, std, 1.0)), phases, base)
 
     def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
         """`[1 + n + F]`."""

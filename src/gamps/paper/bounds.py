@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array
@@ -17,7 +16,7 @@ from gamps.exact import bounds as theory
 from gamps.exact import tabular
 from gamps.models import ActionEffect
 from gamps.paper.setup import LayoutName, log_of, policy_table
-from gamps.paper.treatments import seed_keys
+from gamps.paper.treatments import each_seed
 from gamps.search.fitting import ClosedForm
 from gamps.search.importance import Ratios, log_rho
 from gamps.search.weights import GradientAware, Ones
@@ -67,15 +66,15 @@ def bound_table(env: TwoAreas, key: Array, n: int, q: float) -> dict[str, dict[s
 
 def counterexample_table(q: float) -> dict[str, list[float]]:
     """Error and Theorem 1 in `theory.counterexample`, one number a discount."""
-    found: dict[str, list[float]] = {"discount": list(DISCOUNTS)}
-    found |= {name: [] for name in BREAKING}
+    columns: dict[str, list[float]] = {"discount": list(DISCOUNTS)}
+    columns |= {name: [] for name in BREAKING}
     for discount in DISCOUNTS:
         problem = theory.counterexample(discount)
-        found["error"].append(float(theory.gradient_error(*problem, q=q)))
+        columns["error"].append(float(theory.gradient_error(*problem, q=q)))
         for name, printed in (("gradient_aware_printed", True), ("gradient_aware", False)):
             bound = theory.gradient_aware_bound(*problem, q=q, printed=printed)
-            found[name].append(float(bound))
-    return found
+            columns[name].append(float(bound))
+    return columns
 
 
 def _absorbing(env: TwoAreas, model: ActionEffect) -> Array:
@@ -110,17 +109,12 @@ def bounds(
       q: order of the norm.
       overwrite: replace an earlier result in the same folder.
     """
-    seeds, trajectories = (
-        (min(seeds, 2), min(trajectories, 200)) if quick else (seeds, trajectories)
-    )
+    if quick:
+        seeds, trajectories = min(seeds, 2), min(trajectories, 200)
     out, env = console.folder(out, "bounds", overwrite=overwrite), two_areas(layout)
-    runs = []
     # An error of zero has to be told from rounding.
-    with jax.enable_x64(True), console.bar("bounds", seeds) as advance:
-        run = eqx.filter_jit(lambda key: bound_table(env, key, trajectories, q))
-        for seed, key in enumerate(seed_keys(seeds)):
-            runs.append(jax.tree.map(np.asarray, run(key)))
-            advance(f"seed {seed}")
+    with jax.enable_x64(True):
+        runs = each_seed("bounds", lambda key: bound_table(env, key, trajectories, q), seeds)
         breaking = counterexample_table(q)
     results = jax.tree.map(lambda *values: summaries.summary(values), *runs)
     table = console.rich_table(
@@ -130,32 +124,25 @@ def bounds(
         "under second visits.",
     )
     for name, label in MODELS.items():
-        numbers = (results[name][column] for column in COLUMNS)
-        table.add_row(
-            label,
-            *(
-                f"{v['mean']:.3g} ± {v['std']:.2g}" if np.isfinite(v["mean"]) else "∞"
-                for v in numbers
-            ),
-        )
+        table.add_row(label, *(_cell(results[name][column]) for column in COLUMNS))
     settings = dict(seeds=seeds, layout=layout, trajectories=trajectories, q=q)
     paper = {"claim": "Theorem 1 is tighter than the ML bound", "counterexample": breaking}
+    figure = _figure(results, breaking)
     console.save(
-        out,
-        "bounds",
-        settings=settings,
-        results=results,
-        paper=paper,
-        figure=_figure(results, breaking),
-        table=table,
+        out, "bounds", settings=settings, results=results, paper=paper, figure=figure, table=table
     )
     console.say(_breaking_table(breaking))
 
 
-def _breaking_table(found: dict[str, list[float]]) -> Any:
+def _cell(v: dict[str, float]) -> str:
+    return f"{v['mean']:.3g} ± {v['std']:.2g}" if np.isfinite(v["mean"]) else "∞"
+
+
+def _breaking_table(columns: dict[str, list[float]]) -> Any:
     title = "Theorem 1 in the three-state counterexample"
     table = console.rich_table(title, ["γ", *BREAKING.values(), "printed holds"])
-    for discount, *row in zip(found["discount"], *(found[name] for name in BREAKING), strict=True):
+    rows = zip(columns["discount"], *(columns[name] for name in BREAKING), strict=True)
+    for discount, *row in rows:
         holds = "yes" if row[0] <= row[1] else "no"
         table.add_row(f"{discount:g}", *(f"{v:.3g}" for v in row), holds)
     return table
@@ -169,8 +156,8 @@ def _figure(results: dict[str, Any], breaking: dict[str, list[float]]) -> Any:
     for i, ((column, label), colour) in enumerate(zip(COLUMNS.items(), colours, strict=True)):
         heights = np.array([results[name][column]["mean"] for name in MODELS])
         places = np.arange(len(MODELS)) + (i - 2) * width
-        shown = np.clip(heights, SMALLEST, LARGEST)
-        axis.bar(places, shown, width, label=label, color=colour)
+        clipped = np.clip(heights, SMALLEST, LARGEST)
+        axis.bar(places, clipped, width, label=label, color=colour)
         for place, height in zip(places, heights, strict=True):
             mark = "∞" if height > LARGEST else "0" if height < SMALLEST else ""
             axis.text(
@@ -184,20 +171,20 @@ def _figure(results: dict[str, Any], breaking: dict[str, list[float]]) -> Any:
     return figure
 
 
-def _draw_breaking(axis: Any, found: dict[str, list[float]]) -> None:
-    horizons = [1 / (1 - discount) for discount in found["discount"]]
+def _draw_breaking(axis: Any, columns: dict[str, list[float]]) -> None:
+    horizons = [1 / (1 - discount) for discount in columns["discount"]]
     looks = (("black", "-o"), ("#e07a80", "--"), ("#c1121f", "-"))
     for (name, label), (colour, style) in zip(BREAKING.items(), looks, strict=True):
-        axis.plot(horizons, found[name], style, label=label, color=colour, markersize=3)
-    printed, error = np.array(found["gradient_aware_printed"]), np.array(found["error"])
+        axis.plot(horizons, columns[name], style, label=label, color=colour, markersize=3)
+    printed, error = np.array(columns["gradient_aware_printed"]), np.array(columns["error"])
     axis.fill_between(
         horizons, printed, error, where=error > printed, color="#e07a80", alpha=0.25, linewidth=0,
         label="the printed bound is broken",
     )  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")
-    shown = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
-    axis.set_xticks([1 / (1 - discount) for discount in shown], [f"{g:g}" for g in shown])
+    labelled = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
+    axis.set_xticks([1 / (1 - discount) for discount in labelled], [f"{g:g}" for g in labelled])
     axis.minorticks_off()
     axis.set_xlabel("counterexample: discount γ, spaced by 1 / (1 - γ)")
     axis.legend(frameon=False, fontsize=8)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gamps._utils import console
-from gamps._utils.atomic_io import replace_file
+from gamps._utils.atomic_io import write_file
 from gamps._utils.worker_pool import share_out
 from gamps.errors import OutputError
 
@@ -55,21 +55,20 @@ def run_cells(
       OutputError: if the folder holds a cell of that name with other arguments.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
+    results = {}
     for name, arguments in cells.items():
         result = kept(folder / f"{name}.json", arguments)
         if result is not None:
-            found[name] = result
+            results[name] = result
             advance(name)
-    missing = [name for name in cells if name not in found]
+    missing = [name for name in cells if name not in results]
     for i, result in share_out(function, [cells[name] for name in missing], workers=workers):
         name = missing[i]
-        found[name] = result
-        with replace_file(folder / f"{name}.json") as path:
-            text = json.dumps({"arguments": cells[name], "result": result})
-            path.write_text(text + "\n", encoding="utf-8")
+        results[name] = result
+        text = json.dumps({"arguments": cells[name], "result": result}) + "\n"
+        write_file(folder / f"{name}.json", text.encode())
         advance(name)
-    return {name: found[name] for name in cells}
+    return {name: results[name] for name in cells}
 
 
 def kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:

@@ -62,14 +62,8 @@ def recipe_on(
     else:
         baseline, least_ess = TREATMENTS[treatment]
         parts = {"baseline": baseline_of(name, baseline), "least_ess": least_ess}
-    return RECIPES[name](
-        log,
-        env.task(),
-        learning_rate=learning_rate,
-        optimiser=ADAM,
-        **parts,
-        **values,
-    )
+    shared = {"learning_rate": learning_rate, "optimiser": ADAM}
+    return RECIPES[name](log, env.task(), **shared, **parts, **values)
 
 
 def parameters(state: State) -> tuple[Array, Array]:
@@ -88,7 +82,7 @@ def outcomes(
 ) -> dict[str, Float[Array, "seeds"]]:
     """Return, share of episodes in the hole and past it, by fresh episodes of the true game."""
 
-    def one(weights: Array, log_std: Array, key: Array) -> dict[str, Array]:
+    def outcome(weights: Array, log_std: Array, key: Array) -> dict[str, Array]:
         policy = LinearGaussianPolicy(weights, env.policy().features, log_std=log_std)
         log = collect(env, policy, key, n=episodes, steps=HORIZON)
         discounts = env.discount ** jnp.arange(HORIZON)
@@ -99,7 +93,7 @@ def outcomes(
             "overshoots": jnp.mean(lost),
         }
 
-    return jax.vmap(one)(weights, log_std, keys)
+    return jax.vmap(outcome)(weights, log_std, keys)
 
 
 def curve_of(
@@ -122,13 +116,9 @@ def curve_of(
 
     built, state = eqx.filter_vmap(prepare)(logs)
     start = [np.asarray(x)[None] for x in parameters(state)]
+    key = keys_for("search", keys)
     _, _, learned = search.run(
-        built,
-        keys_for("search", keys),
-        state,
-        iterations=iterations,
-        measure=parameters,
-        progress=progress,
+        built, key, state, iterations=iterations, measure=parameters, progress=progress
     )
     weights, log_std = (np.concatenate(pair) for pair in zip(start, learned, strict=True))
 
@@ -137,19 +127,17 @@ def curve_of(
 
     # The same episodes for every recipe and iteration: differences between them are sharper.
     each = [evaluate(*policy, "evaluation") for policy in zip(weights, log_std, strict=True)]
-    found = {field: np.stack([o[field] for o in each]) for field in each[0]}
-    top = (found["return"].argmax(axis=0), np.arange(len(keys)))
+    outcome = {field: np.stack([o[field] for o in each]) for field in each[0]}
+    top = (outcome["return"].argmax(axis=0), np.arange(len(keys)))
     # Evaluated afresh: the maximum of noisy numbers is too high.
-    found["best"] = np.asarray(evaluate(weights[top], log_std[top], "best")["return"])
+    outcome["best"] = np.asarray(evaluate(weights[top], log_std[top], "best")["return"])
     still = np.full_like(log_std[-1], -50.0)
-    found["mean_action"] = np.asarray(evaluate(weights[-1], still, "evaluation")["return"])
-    return found
+    outcome["mean_action"] = np.asarray(evaluate(weights[-1], still, "evaluation")["return"])
+    return outcome
 
 
 def behaviour_mean_action(env: Minigolf, episodes: int) -> float:
     """Return of the behaviour policy with its noise off: what any recipe must beat."""
     keys, weights = seed_keys(20), env.policy().weights
-    found = outcomes(
-        env, jnp.tile(weights, (len(keys), 1, 1)), jnp.full((len(keys), 1), -50.0), keys, episodes
-    )
-    return float(found["return"].mean())
+    many, still = jnp.tile(weights, (len(keys), 1, 1)), jnp.full((len(keys), 1), -50.0)
+    return float(outcomes(env, many, still, keys, episodes)["return"].mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,14 @@ from gamps._utils import console, figures, summaries
 from gamps.envs.two_areas import two_areas
 from gamps.paper.best_settings import stabilised
 from gamps.paper.setup import FitName, LayoutName, best_return, fit_of, learn, logs_of, true_return
-from gamps.paper.treatments import MODEL_FREE, RECIPES, BaselineName, baseline_of, seed_keys
+from gamps.paper.treatments import (
+    MODEL_FREE,
+    RECIPES,
+    BaselineName,
+    baseline_of,
+    final_and_best,
+    seed_keys,
+)
 
 TreatmentName = BaselineName | Literal["stabilised"]
 
@@ -70,8 +78,7 @@ def gridworld(
     with console.bar(f"gridworld {layout}", len(cells) * iterations) as advance:
         logs = {n: logs_of(env, keys, n) for n in trajectories}
         for n, baseline, name in cells:
-            progress = console.ticking(advance, f"{baseline}, N = {n}, {figures.LABELS[name]}")
-            returns = learn(
+            curves[baseline][n][name] = learn(
                 env,
                 RECIPES[name],
                 logs[n],
@@ -79,20 +86,14 @@ def gridworld(
                 parts=parts_of(name, baseline) | model[name],
                 iterations=iterations,
                 measure=measure,
-                progress=progress,
+                progress=console.ticking(advance, f"{baseline}, N = {n}, {figures.LABELS[name]}"),
             )
-            curves[baseline][n][name] = np.asarray(returns)
-    results = {
-        baseline: {
-            str(n): {name: _numbers(c) for name, c in of_n.items()} for n, of_n in by_n.items()
-        }
-        for baseline, by_n in curves.items()
-    }
-    paired = {
-        baseline: {str(n): _paired(of_n) for n, of_n in by_n.items()}
-        for baseline, by_n in curves.items()
-    }
-    optimum = best_return(env)
+
+    def summarised(numbers: Callable[[dict[str, np.ndarray]], Any]) -> dict[str, Any]:
+        return {b: {str(n): numbers(by_n[n]) for n in by_n} for b, by_n in curves.items()}
+
+    results = summarised(lambda of_n: {name: final_and_best(c) for name, c in of_n.items()})
+    paired, optimum = summarised(_paired), best_return(env)
     settings = dict(
         seeds=seeds,
         layout=layout,
@@ -113,23 +114,16 @@ def gridworld(
     )
 
 
-def _numbers(curve: np.ndarray) -> dict[str, Any]:
-    return {"final": summaries.summary(curve[-1]), "best": summaries.summary(curve.max(axis=0))}
-
-
 def _paired(of_n: dict[str, np.ndarray]) -> dict[str, Any]:
     """Final return of GAMPS minus that of each other recipe, on the same logs."""
-    others = [name for name in of_n if name != "gamps"]
-    return {name: summaries.summary(of_n["gamps"][-1] - of_n[name][-1]) for name in others}
+    names = [name for name in of_n if name != "gamps"]
+    return {name: summaries.summary(of_n["gamps"][-1] - of_n[name][-1]) for name in names}
 
 
 def verdict(paired: dict[str, Any]) -> str:
     """Whether GAMPS is first, tied within one standard error, or behind, and behind whom."""
-    behind = [
-        k
-        for k, d in paired.items()
-        if d["mean"] < -summaries.standard_error(d) and d["mean"] < -1e-6
-    ]
+    least = {name: -max(summaries.standard_error(gap), 1e-6) for name, gap in paired.items()}
+    behind = [name for name, gap in paired.items() if gap["mean"] < least[name]]
     if behind:
         return "behind " + ", ".join(figures.LABELS[name] for name in behind)
     return "first" if all(d["mean"] > 0 for d in paired.values()) else "tied"
@@ -158,10 +152,7 @@ def _figure(curves: dict[str, Any], optimum: float, layout: str) -> Any:
     figure, axes = figures.panels(len(curves), len(sizes))
     for row, (baseline, by_n) in zip(axes, curves.items(), strict=True):
         for axis, n in zip(row, sizes, strict=True):
-            for name, values in reversed(by_n[n].items()):
-                figures.curve(
-                    axis, values, label=figures.LABELS[name], colour=figures.COLOURS[name]
-                )
+            figures.recipe_curves(axis, by_n[n])
             axis.axhline(optimum, color="black", linewidth=0.8, linestyle=":")
             worst = min(float(values[0].mean()) for values in by_n[n].values())
             axis.set_ylim(2.2 * worst, optimum + 1)
@@ -169,10 +160,6 @@ def _figure(curves: dict[str, Any], optimum: float, layout: str) -> Any:
         row[0].set_ylabel("discounted return")
     for axis in axes[-1]:
         axis.set_xlabel("iteration")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
-    figure.suptitle(
-        f"Two-areas gridworld, layout {layout}: mean ± std; dotted: optimum", fontsize=11
-    )
+    title = f"Two-areas gridworld, layout {layout}: mean ± std; dotted: optimum"
+    figures.legend_below(figure, axes, title, fontsize=11)
     return figure

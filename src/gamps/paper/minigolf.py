@@ -12,6 +12,7 @@ from gamps.envs import Minigolf
 from gamps.paper.golf_setup import Treatment, behaviour_mean_action, curve_of, logs_of
 from gamps.paper.treatments import RECIPES, paired, seed_keys
 
+OUTCOMES = ("final", "best", "holes", "overshoots", "mean action")
 PAPER = {"claim": "GAMPS is above all others in final and best return, and mostly holes the ball"}
 
 
@@ -55,11 +56,11 @@ def minigolf(
     out = console.folder(out, "minigolf", overwrite=overwrite)
     env, keys = Minigolf(), seed_keys(seeds)
     cells = [(treatment, std, name) for treatment in treatments for std in stds for name in RECIPES]
-    found: dict[str, dict[float, dict[str, Any]]] = {t: {s: {} for s in stds} for t in treatments}
+    curves: dict[str, dict[float, dict[str, Any]]] = {t: {s: {} for s in stds} for t in treatments}
     with console.bar("minigolf", len(cells) * iterations) as advance:
         logs = {std: logs_of(env, keys, std=std, n=trajectories) for std in stds}
         for treatment, std, name in cells:
-            found[treatment][std][name] = curve_of(
+            curves[treatment][std][name] = curve_of(
                 env,
                 name,
                 logs[std],
@@ -72,7 +73,7 @@ def minigolf(
             )
     results = {
         t: {f"{s:g}": _numbers(by_recipe) for s, by_recipe in by_std.items()}
-        for t, by_std in found.items()
+        for t, by_std in curves.items()
     }
     settings = dict(
         seeds=seeds,
@@ -91,7 +92,7 @@ def minigolf(
         settings=settings,
         results=results,
         paper=PAPER,
-        figure=_figure(found, settings),
+        figure=_figure(curves, settings),
         table=_table(results, settings),
     )
 
@@ -114,17 +115,7 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
     table = console.rich_table(
         f"Minigolf, {settings['seeds']} runs, {settings['trajectories']} logged episodes "
         f"(mean ± std; optimum {settings['optimum']:.2f})",
-        [
-            "treatment",
-            "std",
-            "recipe",
-            "final",
-            "best",
-            "holes",
-            "overshoots",
-            "mean action",
-            "GAMPS - it",
-        ],
+        ["treatment", "std", "recipe", *OUTCOMES, "GAMPS - it"],
         caption="std: of the behaviour policy. best: the iteration that looked best, evaluated "
         "afresh. mean action: the final policy without its noise; the behaviour policy's is "
         f"{settings['behaviour_mean_action']:.2f}. Last column: paired, ± standard error. "
@@ -150,29 +141,20 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
     return table
 
 
-def _figure(found: dict[str, Any], settings: dict[str, Any]) -> Any:
-    figure, axes = figures.panels(len(found), len(settings["stds"]), width=4.4, height=3.2)
-    for row, (treatment, by_std) in zip(axes, found.items(), strict=True):
+def _figure(curves: dict[str, Any], settings: dict[str, Any]) -> Any:
+    figure, axes = figures.panels(len(curves), len(settings["stds"]), width=4.4, height=3.2)
+    for row, (treatment, by_std) in zip(axes, curves.items(), strict=True):
         for axis, (std, by_recipe) in zip(row, by_std.items(), strict=True):
-            for name, values in reversed(by_recipe.items()):
-                figures.curve(
-                    axis, values["return"], label=figures.LABELS[name], colour=figures.COLOURS[name]
-                )
+            figures.recipe_curves(axis, {name: o["return"] for name, o in by_recipe.items()})
             axis.axhline(settings["optimum"], color="black", linewidth=0.8, linestyle=":")
-            axis.axhline(
-                settings["behaviour_mean_action"], color="grey", linewidth=0.8, linestyle="--"
-            )
+            behaviour = settings["behaviour_mean_action"]
+            axis.axhline(behaviour, color="grey", linewidth=0.8, linestyle="--")
             axis.set_ylim(-45, 0)
             title = f"{treatment.replace('_', ' ')}, behaviour std {std:g}"
             axis.set_title(title, fontsize=9)
         row[0].set_ylabel("discounted return")
     for axis in axes[-1]:
         axis.set_xlabel("iteration")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
-    figure.suptitle(
-        "Minigolf: mean ± std; dotted: optimum; dashed: behaviour policy without noise",
-        fontsize=10,
-    )
+    title = "Minigolf: mean ± std; dotted: optimum; dashed: behaviour policy without noise"
+    figures.legend_below(figure, axes, title)
     return figure

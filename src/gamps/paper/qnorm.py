@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
-
 from gamps._utils import console, figures, summaries
 from gamps.envs.two_areas import two_areas
 from gamps.paper.setup import LayoutName, best_return, learn, logs_of, true_return
-from gamps.paper.treatments import seed_keys
+from gamps.paper.treatments import final_and_best, seed_keys
 from gamps.search import recipes
 from gamps.search.weights import GradientAware
 
@@ -47,31 +45,25 @@ def qnorm(
     curves, logs = {}, logs_of(env, keys, trajectories)
     with console.bar("qnorm", len(ORDERS) * iterations) as advance:
         for name, q in ORDERS.items():
-            curves[name] = np.asarray(
-                learn(
-                    env,
-                    recipes.gamps_paper,
-                    logs,
-                    keys,
-                    parts={"weighting": GradientAware(q=q)},
-                    iterations=iterations,
-                    measure=measure,
-                    progress=console.ticking(advance, f"q = {name}"),
-                )
+            curves[name] = learn(
+                env,
+                recipes.gamps_paper,
+                logs,
+                keys,
+                parts={"weighting": GradientAware(q=q)},
+                iterations=iterations,
+                measure=measure,
+                progress=console.ticking(advance, f"q = {name}"),
             )
-    results = {
-        name: {"final": summaries.summary(c[-1]), "best": summaries.summary(c.max(axis=0))}
-        for name, c in curves.items()
-    }
+    results = {name: final_and_best(curve) for name, curve in curves.items()}
     table = console.rich_table(
         f"Order of the norm, layout {layout}, {seeds} runs, {iterations} iterations (mean ± std)",
         ["q", "final return", "best return"],
         caption="The paper shows curves only and finds that q is not crucial.",
     )
     figure, axes = figures.panels(1, 1, width=4.5, height=3.2)
-    for (name, values), colour in zip(
-        curves.items(), ("#1d6fa5", "#c1121f", "#2a9d5c"), strict=True
-    ):
+    colours = ("#1d6fa5", "#c1121f", "#2a9d5c")
+    for (name, values), colour in zip(curves.items(), colours, strict=True):
         table.add_row(name, *(summaries.spread(results[name][k], 3) for k in ("final", "best")))
         figures.curve(axes[0, 0], values, label=f"q = {name.replace('inf', '∞')}", colour=colour)
     axes[0, 0].axhline(best_return(env), color="black", linewidth=0.8, linestyle=":")

@@ -68,10 +68,10 @@ def swimmer(
         for recipe in RECIPES
     }
     with console.bar("swimmer", len(cells)) as advance:
-        found = run_cells(work, cells, out / "cells", workers=workers, advance=advance)
+        by_cell = run_cells(work, cells, out / "cells", workers=workers, advance=advance)
     runs: dict[str, Any] = {
         treatment: {
-            recipe: [found[f"{treatment}-{recipe}-{seed}"] for seed in range(seeds)]
+            recipe: [by_cell[f"{treatment}-{recipe}-{seed}"] for seed in range(seeds)]
             for recipe in RECIPES
         }
         for treatment in treatments
@@ -82,14 +82,9 @@ def swimmer(
         **shared,
         treatments={t: {r: TREATMENTS[t][r].changes() for r in RECIPES} for t in treatments},
     )
+    figure, table = _figure(runs), _table(results, settings)
     console.save(
-        out,
-        "swimmer",
-        settings=settings,
-        results=results,
-        paper=PAPER,
-        figure=_figure(runs),
-        table=_table(results, settings),
+        out, "swimmer", settings=settings, results=results, paper=PAPER, figure=figure, table=table
     )
 
 
@@ -137,15 +132,11 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
 def _figure(runs: dict[str, Any]) -> Any:
     figure, axes = figures.panels(1, len(runs), width=4.6, height=3.4)
     for axis, (treatment, by_recipe) in zip(axes[0], runs.items(), strict=True):
-        for name, each in reversed(by_recipe.items()):
-            curves = np.array([run["curve"] for run in each]).T
-            figures.curve(axis, curves, label=figures.LABELS[name], colour=figures.COLOURS[name])
+        curves = {r: np.array([run["curve"] for run in each]).T for r, each in by_recipe.items()}
+        figures.recipe_curves(axis, curves)
         axis.set_title(treatment, fontsize=9)
         axis.set_xlabel("iteration")
         axis.set_ylim(-5, 35)
     axes[0, 0].set_ylabel("undiscounted return")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
-    figure.suptitle("Swimmer: mean ± std over runs", fontsize=10)
+    figures.legend_below(figure, axes, "Swimmer: mean ± std over runs")
     return figure

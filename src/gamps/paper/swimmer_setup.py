@@ -116,14 +116,13 @@ def model_of(key: Array, log: Trajectories, treatment: Treatment) -> Any:
     """The paper's network, standardised by the log."""
     features = swimmer.clipped if treatment.clipped else concatenated
 
-    def one(key: Array) -> MLPGaussianModel:
+    def member(key: Array) -> MLPGaussianModel:
         return MLPGaussianModel.create(key, log, hidden=(32, 32), features=features)
 
     if treatment.members == 1:
-        return one(key)
-    return Ensemble(
-        eqx.filter_vmap(one)(jax.random.split(key, treatment.members)), treatment.members
-    )
+        return member(key)
+    keys = jax.random.split(key, treatment.members)
+    return Ensemble(eqx.filter_vmap(member)(keys), treatment.members)
 
 
 @lru_cache(maxsize=2)
@@ -151,18 +150,16 @@ def run(
       action, and what the search reported.
     """
     keys = dict(zip(USES, jax.random.split(jax.random.key(seed), len(USES)), strict=True))
-    behaviour = swimmer.policy(std)
     log = log_of(seed, episodes, std)
     built = search_of(recipe, log, treatment)
     model = None if recipe in MODEL_FREE else model_of(keys["model"], log, treatment)
+    state = built.init(swimmer.policy(std), model)
     _, info, weights = search.run(
-        built, keys["search"], built.init(behaviour, model), iterations=iterations, measure=_weights
+        built, keys["search"], state, iterations=iterations, measure=_weights
     )
-
-    start = np.zeros_like(weights[:1])
-    each = np.concatenate([start, weights])
+    from_start = np.concatenate([np.zeros_like(weights[:1]), weights])
     return {
-        "curve": [evaluate(w, keys["curve"], curve_episodes, std) for w in each],
+        "curve": [evaluate(w, keys["curve"], curve_episodes, std) for w in from_start],
         "final": evaluate(weights[-1], keys["final"], final_episodes, std),
         "mean_action": evaluate(weights[-1], keys["final"], final_episodes // 2, 0.0),
         "ess": info.ess.tolist(),

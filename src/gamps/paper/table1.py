@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
@@ -18,7 +16,7 @@ from gamps.envs.two_areas import N_ACTIONS, two_areas
 from gamps.exact import tabular
 from gamps.models import ActionEffect
 from gamps.paper.setup import FitName, LayoutName, fit_of, log_of, policy_table
-from gamps.paper.treatments import seed_keys
+from gamps.paper.treatments import each_seed
 from gamps.policies import Policy
 from gamps.search import gradients
 from gamps.search.importance import Ratios, log_rho
@@ -119,27 +117,21 @@ def table1(
       horizon: sweeps of dynamic programming for the model's Q; solved exactly if not given.
       overwrite: replace an earlier result in the same folder.
     """
-    seeds, trajectories = (
-        (min(seeds, 3), min(trajectories, 200)) if quick else (seeds, trajectories)
-    )
+    if quick:
+        seeds, trajectories = min(seeds, 3), min(trajectories, 200)
     out, env = console.folder(out, "table1", overwrite=overwrite), two_areas(layout)
     part = fit_of(env, fit)
-    run = eqx.filter_jit(lambda key: estimate(env, part, key, n=trajectories, horizon=horizon))
-    runs = []
-    with console.bar("table1", seeds) as advance:
-        for seed, key in enumerate(seed_keys(seeds)):
-            runs.append(jax.tree.map(np.asarray, run(key)))
-            advance(f"seed {seed}")
+
+    def run(key: Array) -> dict[str, Any]:
+        return estimate(env, part, key, n=trajectories, horizon=horizon)
+
+    runs = each_seed("table1", run, seeds)
     results = jax.tree.map(lambda *values: summaries.summary(values), *runs)
     settings = dict(seeds=seeds, layout=layout, fit=fit, trajectories=trajectories, horizon=horizon)
+    figure = _figure(results)
+    table = _table(results, f"layout {layout}, fit {fit}, {seeds} runs")
     console.save(
-        out,
-        "table1",
-        settings=settings,
-        results=results,
-        paper=PAPER,
-        figure=_figure(results),
-        table=_table(results, f"layout {layout}, fit {fit}, {seeds} runs"),
+        out, "table1", settings=settings, results=results, paper=PAPER, figure=figure, table=table
     )
 
 

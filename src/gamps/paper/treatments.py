@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from gamps._utils import console, summaries
 from gamps.search import recipes
 from gamps.search.values import MinimumVariance, NoBaseline, PerTime, StateValue
 
@@ -33,6 +36,21 @@ BASELINES = {
 def seed_keys(seeds: int) -> Key[Array, "seeds"]:
     """One key for each of the seeds 0, 1, …, so that seed i means the same in every run."""
     return jax.vmap(jax.random.key)(jnp.arange(seeds))
+
+
+def each_seed(name: str, run: Callable[[Array], Any], seeds: int) -> list[Any]:
+    """What a compiled `run` gives for the key of every seed, on the host, under a progress bar."""
+    compiled, results = eqx.filter_jit(run), []
+    with console.bar(name, seeds) as advance:
+        for seed, key in enumerate(seed_keys(seeds)):
+            results.append(jax.tree.map(np.asarray, compiled(key)))
+            advance(f"seed {seed}")
+    return results
+
+
+def final_and_best(curve: np.ndarray) -> dict[str, Any]:
+    """Summaries over seeds of a curve `[iterations + 1, seeds]`."""
+    return {"final": summaries.summary(curve[-1]), "best": summaries.summary(curve.max(axis=0))}
 
 
 def baseline_of(recipe: str, name: BaselineName) -> Any:

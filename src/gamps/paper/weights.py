@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -16,7 +14,7 @@ from gamps.envs import TwoAreas
 from gamps.envs.two_areas import N_ACTIONS, two_areas
 from gamps.exact import bounds, tabular
 from gamps.paper.setup import LayoutName, log_of, policy_table
-from gamps.paper.treatments import seed_keys
+from gamps.paper.treatments import each_seed
 from gamps.search.importance import Ratios, log_rho
 from gamps.search.weights import GradientAware, Ones
 
@@ -70,16 +68,10 @@ def weights(
       trajectories: size of the log.
       overwrite: replace an earlier result in the same folder.
     """
-    seeds, trajectories = (
-        (min(seeds, 2), min(trajectories, 200)) if quick else (seeds, trajectories)
-    )
+    if quick:
+        seeds, trajectories = min(seeds, 2), min(trajectories, 200)
     out, env = console.folder(out, "weights", overwrite=overwrite), two_areas(layout)
-    run = eqx.filter_jit(lambda key: weight_tables(env, key, trajectories))
-    runs = []
-    with console.bar("weights", seeds) as advance:
-        for seed, key in enumerate(seed_keys(seeds)):
-            runs.append(jax.tree.map(np.asarray, run(key)))
-            advance(f"seed {seed}")
+    runs = each_seed("weights", lambda key: weight_tables(env, key, trajectories), seeds)
     tables = {name: np.stack([r[name] for r in runs]) for name in runs[0]}
     lower = env.layout.lower
     results: dict[str, Any] = {
@@ -113,11 +105,9 @@ def _figure(tables: dict[str, np.ndarray], lower: np.ndarray) -> Any:
     # The two actions that carry most weight under either weighting.
     actions = np.argsort(-(means["ml"] + means["gamps"]).sum(0))[:2]
     figure, axes = figures.panels(1, 4, width=2.7, height=2.9)
-    for pair, (name, label) in zip(
-        (axes[0, :2], axes[0, 2:]), (("ml", "ML"), ("gamps", "GAMPS")), strict=True
-    ):
+    for name, pair in (("ml", axes[0, :2]), ("gamps", axes[0, 2:])):
         for axis, action in zip(pair, actions, strict=True):
-            title = f"{label}, action {action}\n({ACTIONS[action]} in S1 | S2)"
+            title = f"{figures.LABELS[name]}, action {action}\n({ACTIONS[action]} in S1 | S2)"
             figures.on_grid(axis, means[name][:, action], title=title, lower=lower)
     figure.suptitle(
         "Share of the fit's weight by cell (blue: border between S1 and S2)", fontsize=11

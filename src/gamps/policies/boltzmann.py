@@ -75,9 +75,9 @@ class Boltzmann(Policy):
 
     def act(self, observation: Any, noise: Float[Array, "1"]) -> Int[Array, ""]:
         """The action at which the distribution function passes Φ(noise)."""
-        drawn = categorical(self._logits(observation), noise)
+        free = categorical(self._logits(observation), noise)
         forced = self._forced_action(observation)
-        return jnp.where(forced >= 0, forced, drawn)
+        return jnp.where(forced >= 0, forced, free)
 
     def mode(self, observation: Any) -> Int[Array, ""]:
         """The most likely action."""
@@ -88,13 +88,13 @@ class Boltzmann(Policy):
         """Σ p log(p / p'); zero where the action is forced."""
         if not isinstance(other, Boltzmann):
             raise SettingError("other", type(other).__name__, "Compare policies of one class")
-        own = jax.nn.log_softmax(self._logits(observation))
-        theirs = jax.nn.log_softmax(other._logits(observation))
-        kl = jnp.sum(jnp.exp(own) * (own - theirs))
+        log_p = jax.nn.log_softmax(self._logits(observation))
+        log_other = jax.nn.log_softmax(other._logits(observation))
+        kl = jnp.sum(jnp.exp(log_p) * (log_p - log_other))
         return jnp.where(self._forced_action(observation) >= 0, 0.0, kl)
 
     def sample(self, key: Key[Array, ""], observation: Any) -> Int[Array, ""]:
         """Draw one action."""
-        drawn = jax.random.categorical(key, self._logits(observation))
+        free = jax.random.categorical(key, self._logits(observation))
         forced = self._forced_action(observation)
-        return jnp.where(forced >= 0, forced, drawn)
+        return jnp.where(forced >= 0, forced, free)

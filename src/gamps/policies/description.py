@@ -57,10 +57,10 @@ def describe_known(policy: Policy | None) -> dict[str, Any] | None:
 
 def _describe(value: Any, place: str) -> Any:
     if type(value) in NAMES:
-        own = {
+        described = {
             f.name: _describe(getattr(value, f.name), f"{place}.{f.name}") for f in fields(value)
         }
-        return {"class": NAMES[type(value)], "fields": own}
+        return {"class": NAMES[type(value)], "fields": described}
     if isinstance(value, (jax.Array, np.ndarray)):
         # A float32 number is exactly a double, and JSON's digits give a double back exactly.
         return {"dtype": str(value.dtype), "array": np.asarray(value).tolist()}
@@ -111,10 +111,10 @@ def _rebuild(content: Any, place: str) -> Any:
     cls = KNOWN.get(str(content.get("class")))
     if cls is None:
         raise DescriptionError(place, f"class {content.get('class')!r}", f"Known: {sorted(KNOWN)}")
-    given = content.get("fields", {})
-    if not isinstance(given, dict) or set(given) != {f.name for f in fields(cls)}:
-        raise DescriptionError(place, f"fields {sorted(given)} of {content['class']}", fix)
+    values = content.get("fields", {})
+    if not isinstance(values, dict) or set(values) != {f.name for f in fields(cls)}:
+        raise DescriptionError(place, f"fields {sorted(values)} of {content['class']}", fix)
     built: Any = object.__new__(cls)
-    for name, value in given.items():
+    for name, value in values.items():
         object.__setattr__(built, name, _rebuild(value, f"{place}.{name}"))
     return built

@@ -77,20 +77,20 @@ def estimate(
     folds = np.array_split(order, FOLDS)
     scores: dict[str, list[float]] = {kind: [] for kind in kinds}
     checks: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
-    for number, held in enumerate(folds):
-        rest = np.setdiff1d(order, held)
+    for number, out_rows in enumerate(folds):
+        in_rows = np.setdiff1d(order, out_rows)
         for kind in kinds:
-            policy = fit(jax.random.fold_in(key, number), _rows(log, rest), kind)
-            out = _rows(log, held)
+            policy = fit(jax.random.fold_in(key, number), _rows(log, in_rows), kind)
+            out = _rows(log, out_rows)
             scores[kind].append(float(_mean(log_probs(policy, out), out)))
             checks[kind].append(calibration(policy, out))
     held_out = {kind: float(np.mean(each)) for kind, each in scores.items()}
     best = max(held_out, key=lambda kind: held_out[kind])
     policy = fit(jax.random.fold_in(key, FOLDS), log, best)
     densities = jnp.where(log.mask, log_probs(policy, log), 0.0)
-    found = validate(eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities))
-    shown = {name: float(np.mean([c[name] for c in checks[best]])) for name in checks[best][0]}
-    return Estimate(policy, best, held_out, shown, found)
+    estimated = validate(eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities))
+    central = {name: float(np.mean([c[name] for c in checks[best]])) for name in checks[best][0]}
+    return Estimate(policy, best, held_out, central, estimated)
 
 
 def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
@@ -108,8 +108,7 @@ def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
     if discrete != (kind == "choices"):
         right = "choices" if discrete else "affine or network"
         raise SettingError("policy", repr(kind), f"For the actions of this log take {right}")
-    made: Policy = fits[kind](key, log)
-    return made
+    return fits[kind](key, log)
 
 
 def calibration(policy: Policy, log: Trajectories) -> dict[str, float]:
@@ -120,8 +119,8 @@ def calibration(policy: Policy, log: Trajectories) -> dict[str, float]:
         each = jax.vmap(policy.log_prob, in_axes=(None, 0))
         log_p = jax.vmap(jax.vmap(lambda s: each(s, choices)))(log.states)
         p = np.exp(np.asarray(log_p))[mask]
-        taken = np.take_along_axis(p, np.asarray(log.actions)[mask][:, None], axis=1)
-        return {"taken": float(taken.mean()), "expected": float((p**2).sum(axis=1).mean())}
+        chosen = np.take_along_axis(p, np.asarray(log.actions)[mask][:, None], axis=1)
+        return {"taken": float(chosen.mean()), "expected": float((p**2).sum(axis=1).mean())}
     mean = jax.vmap(jax.vmap(lambda s: policy.act(s, jnp.zeros(policy.noise_size))))(log.states)
     std = np.exp(np.asarray(policy.log_std))  # type: ignore[attr-defined]
     off = np.abs((np.asarray(log.actions) - np.asarray(mean)) / std)[mask]
@@ -156,9 +155,9 @@ def _affine(key: Array, log: Trajectories) -> Policy:
     del key
     _check_vector(log)
     mask = np.asarray(flat(log.mask))
-    seen = np.asarray(flat(log.states), np.float64)[mask]
+    observations = np.asarray(flat(log.states), np.float64)[mask]
     acted = np.asarray(flat(log.actions), np.float64)[mask]
-    features = np.concatenate([seen, np.ones((len(seen), 1))], axis=1)
+    features = np.concatenate([observations, np.ones((len(observations), 1))], axis=1)
     weights, *_ = np.linalg.lstsq(features, acted, rcond=None)
     log_std = _log_std(acted - features @ weights, acted)
     return LinearGaussianPolicy(jnp.asarray(weights, dtype=float), Affine(), log_std=log_std)
@@ -166,10 +165,10 @@ def _affine(key: Array, log: Trajectories) -> Policy:
 
 def _network(key: Array, log: Trajectories) -> Policy:
     _check_vector(log)
-    made = MLPGaussianPolicy.create(
+    network = MLPGaussianPolicy.create(
         key, observations=log.states.shape[-1], actions=log.actions.shape[-1]
     )
-    policy: Any = _climbed(made, log, steps=1_500, learning_rate=3e-3)
+    policy: Any = _climbed(network, log, steps=1_500, learning_rate=3e-3)
     mask = np.asarray(log.mask)
     mean = np.asarray(jax.vmap(jax.vmap(policy.mean))(log.states))[mask]
     acted = np.asarray(log.actions)[mask]

@@ -49,8 +49,8 @@ def weighing(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> We
 @eqx.filter_jit
 def _weigh(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> tuple[Array, Array]:
     log_rho = importance.log_rho(policy, log)
-    taken = jnp.where(log.mask, log_rho, -jnp.inf)
-    ess = jax.vmap(importance.effective_sample_size, in_axes=1)(taken)
+    real_rho = jnp.where(log.mask, log_rho, -jnp.inf)
+    ess = jax.vmap(importance.effective_sample_size, in_axes=1)(real_rho)
     ratios = importance.Ratios.of(ratio(log_rho), log.mask, discount)
     return ess, GradientAware()(policy, log, ratios)
 
@@ -74,20 +74,21 @@ def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictio
     rows = np.flatnonzero(np.asarray(log.mask).ravel())
     if len(rows) > TRANSITIONS:
         rows = np.random.default_rng(0).choice(rows, TRANSITIONS, replace=False)
-    drawn = np.asarray(_drawn(key, model, flat(log.states)[rows], flat(log.actions)[rows]))
+    pairs = flat(log.states)[rows], flat(log.actions)[rows]
+    draws = np.asarray(_next_draws(key, model, *pairs))
     states, following = (np.asarray(flat(x))[rows] for x in (log.states, log.next_states))
-    below = (drawn < following[:, None]).mean(axis=1)
-    equal = (drawn == following[:, None]).mean(axis=1)
-    spread = np.random.default_rng(1).random(below.shape)  # a tie is any of its ranks
-    rank = (below * SAMPLES + (equal * SAMPLES + 1) * spread) / (SAMPLES + 1)
-    return Predictions(following - states, drawn.mean(axis=1) - states, rank)
+    below = (draws < following[:, None]).mean(axis=1)
+    equal = (draws == following[:, None]).mean(axis=1)
+    uniform = np.random.default_rng(1).random(below.shape)  # a tie is any of its ranks
+    rank = (below * SAMPLES + (equal * SAMPLES + 1) * uniform) / (SAMPLES + 1)
+    return Predictions(following - states, draws.mean(axis=1) - states, rank)
 
 
 @eqx.filter_jit
-def _drawn(key: Array, model: Any, states: Any, actions: Any) -> Array:
+def _next_draws(key: Array, model: Any, states: Any, actions: Any) -> Array:
     noise = normal(key, (len(states), SAMPLES, model.noise_size), states.dtype)
-    one = jax.vmap(model.step, in_axes=(None, None, 0))
-    return jax.vmap(one)(states, actions, noise)
+    draws = jax.vmap(model.step, in_axes=(None, None, 0))
+    return jax.vmap(draws)(states, actions, noise)
 
 
 def open_loop(
@@ -99,8 +100,8 @@ def open_loop(
       `[LANES, N, T, D]` imagined observations, and `[LANES, N, T]` whether the imagined episode
       went on until then.
     """
-    found, going = _open_loop(key, model, task, log)
-    return np.asarray(found), np.asarray(going)
+    imagined, going = _open_loop(key, model, task, log)
+    return np.asarray(imagined), np.asarray(going)
 
 
 @eqx.filter_jit
@@ -109,28 +110,26 @@ def _open_loop(key: Array, model: Any, task: Task, log: Trajectories) -> tuple[A
     noise = normal(key, size, log.states.dtype)
 
     def episode(start: Array, actions: Array, noise: Array) -> tuple[Array, Array]:
-        def step(carry: tuple[Array, Array], given: tuple[Array, Array]) -> Any:
+        def step(carry: tuple[Array, Array], inputs: tuple[Array, Array]) -> Any:
             state, going = carry
-            action, drawn = given
-            following = model.step(state, action, drawn)
+            action, noise = inputs
+            following = model.step(state, action, noise)
             ends = task.terminal(state, action, following)
             return (following, going & ~ends), (following, going)
 
         begun = (start, jnp.asarray(True))
-        found: tuple[Array, Array] = jax.lax.scan(step, begun, (actions, noise))[1]
-        return found
+        return jax.lax.scan(step, begun, (actions, noise))[1]
 
     lanes = jax.vmap(episode, in_axes=(None, None, 0))
     each = jax.vmap(lanes, in_axes=(0, 0, 1), out_axes=1)
-    found: tuple[Array, Array] = each(log.states[:, 0], log.actions, noise)
-    return found
+    return each(log.states[:, 0], log.actions, noise)
 
 
 def mean_actions(policy: Policy, log: Trajectories) -> np.ndarray:
     """`[n, A]` what it does without noise, at every logged state."""
     rows = np.asarray(log.mask).ravel()
-    found = np.asarray(_modes(policy, flat(log.states)))[rows]
-    return found.reshape(len(found), -1)
+    actions = np.asarray(_modes(policy, flat(log.states)))[rows]
+    return actions.reshape(len(actions), -1)
 
 
 @eqx.filter_jit
@@ -146,5 +145,5 @@ def probabilities(policy: Policy, log: Trajectories, actions: int) -> np.ndarray
 
 @eqx.filter_jit
 def _of_choices(policy: Policy, states: Any, actions: int) -> Array:
-    one = jax.vmap(policy.log_prob, in_axes=(None, 0))
-    return jax.vmap(lambda s: one(s, jnp.arange(actions)))(states)
+    log_probs = jax.vmap(policy.log_prob, in_axes=(None, 0))
+    return jax.vmap(lambda s: log_probs(s, jnp.arange(actions)))(states)

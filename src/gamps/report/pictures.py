@@ -14,17 +14,17 @@ NEW, OLD, GREY = COLOURS["gamps"], COLOURS["ml"], "#5b6875"
 MOST = 4  # dimensions that are drawn
 
 
-def estimates(every: Mapping[str, Any], chosen: str) -> Any:
+def estimates(by_name: Mapping[str, Any], chosen: str) -> Any:
     """The improvement by every estimator, with its bounds."""
-    figure, axes = panels(1, 1, width=7.0, height=0.45 * len(every) + 1.0)
+    figure, axes = panels(1, 1, width=7.0, height=0.45 * len(by_name) + 1.0)
     axis = axes[0, 0]
-    for row, (name, found) in enumerate(every.items()):
-        gain, colour = found.improvement, NEW if name == chosen else GREY
+    for row, (name, estimate) in enumerate(by_name.items()):
+        gain, colour = estimate.improvement, NEW if name == chosen else GREY
         axis.plot([gain.low, gain.high], [row, row], color=colour, linewidth=2.5)
         axis.plot(gain.estimate, row, "o", color=colour)
     axis.axvline(0.0, color="black", linewidth=0.8)
-    axis.set_yticks(range(len(every)), list(every))
-    axis.get_yticklabels()[list(every).index(chosen)].set_fontweight("bold")
+    axis.set_yticks(range(len(by_name)), list(by_name))
+    axis.get_yticklabels()[list(by_name).index(chosen)].set_fontweight("bold")
     axis.invert_yaxis()
     axis.set_xlabel("improvement over the logging policy, return of an episode")
     return figure
@@ -55,18 +55,18 @@ def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
     return figure
 
 
-def over_time(found: Weighing) -> Any:
+def over_time(weighing: Weighing) -> Any:
     """Effective episodes a step, and where in an episode the fit looks."""
     figure, axes = panels(1, 2, width=4.2, height=2.8)
-    steps = np.arange(len(found.ess))
-    axes[0, 0].plot(steps, found.episodes, color=GREY, label="episodes that go on")
-    axes[0, 0].plot(steps, np.maximum(found.ess, 1e-3), color=NEW, label="effective, new policy")
+    steps = np.arange(len(weighing.ess))
+    axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes that go on")
+    axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, new policy")
     axes[0, 0].set(xlabel="step", ylabel="episodes", yscale="log")
     axes[0, 0].set_ylim(bottom=0.7)
     axes[0, 0].legend(frameon=False, fontsize=8)
     for weights, label, colour in (
-        (found.uniform, "ML", OLD),
-        (found.omega, "gradient-aware", NEW),
+        (weighing.uniform, "ML", OLD),
+        (weighing.omega, "gradient-aware", NEW),
     ):
         axes[0, 1].plot(steps, weights.sum(axis=0), color=colour, label=label)
     axes[0, 1].set(xlabel="step", ylabel="share of a fit's weight")
@@ -74,20 +74,20 @@ def over_time(found: Weighing) -> Any:
     return figure
 
 
-def over_states(states: np.ndarray, found: Weighing, mask: np.ndarray) -> Any:
+def over_states(states: np.ndarray, weighing: Weighing, mask: np.ndarray) -> Any:
     """Where in the state space the fit looks: maximum likelihood beside gradient-aware."""
-    seen, shares = states[mask], (found.uniform[mask], found.omega[mask])
+    points, shares = states[mask], (weighing.uniform[mask], weighing.omega[mask])
     titles = ("ML: every transition alike", "gradient-aware ω")
-    if seen.ndim == 1 or seen.shape[1] == 1 or seen.dtype.kind == "i":
-        return _along_one(seen.reshape(len(seen), -1)[:, 0], shares)
-    x, y = _most_different(seen, shares[1])
-    edges = [_edges(seen[:, j]) for j in (x, y)]
-    grids = [np.histogram2d(seen[:, x], seen[:, y], edges, weights=w)[0] for w in shares]
+    if points.ndim == 1 or points.shape[1] == 1 or points.dtype.kind == "i":
+        return _along_one(points.reshape(len(points), -1)[:, 0], shares)
+    x, y = _most_different(points, shares[1])
+    edges = [_edges(points[:, j]) for j in (x, y)]
+    grids = [np.histogram2d(points[:, x], points[:, y], edges, weights=w)[0] for w in shares]
     figure, axes = panels(1, 2, width=4.2, height=3.3)
     top = max(np.quantile(grid[grid > 0], 0.98) if (grid > 0).any() else 1.0 for grid in grids)
     for axis, grid, title in zip(axes[0], grids, titles, strict=True):
-        shown = np.ma.masked_where(grids[0].T == 0, grid.T)
-        image = axis.pcolormesh(*edges, shown, cmap="magma_r", vmin=0, vmax=top, rasterized=True)
+        masked = np.ma.masked_where(grids[0].T == 0, grid.T)
+        image = axis.pcolormesh(*edges, masked, cmap="magma_r", vmin=0, vmax=top, rasterized=True)
         axis.set_title(title, fontsize=9)
         axis.set(xlabel=f"observation[{x}]", ylabel=f"observation[{y}]")
     figure.colorbar(image, ax=axes[0].tolist(), label="share of the weight", shrink=0.9)
@@ -101,10 +101,10 @@ def _edges(values: np.ndarray) -> np.ndarray:
 
 def _along_one(values: np.ndarray, shares: tuple[np.ndarray, np.ndarray]) -> Any:
     figure, axes = panels(1, 1, width=7.0, height=2.8)
-    whole = values.dtype.kind == "i"
-    edges = np.arange(values.min(), values.max() + 2) - 0.5 if whole else 40
-    drawn = zip(shares, ("ML", "gradient-aware ω"), (OLD, NEW), strict=True)
-    for weights, label, colour in drawn:
+    discrete = values.dtype.kind == "i"
+    edges = np.arange(values.min(), values.max() + 2) - 0.5 if discrete else 40
+    histograms = zip(shares, ("ML", "gradient-aware ω"), (OLD, NEW), strict=True)
+    for weights, label, colour in histograms:
         look: dict[str, Any] = {"histtype": "step", "linewidth": 1.8}
         axes[0, 0].hist(values, edges, weights=weights, color=colour, label=label, **look)
     axes[0, 0].set(xlabel="observation[0]", ylabel="share of a fit's weight")
@@ -119,14 +119,14 @@ def _most_different(states: np.ndarray, omega: np.ndarray) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def predicted(found: Predictions) -> Any:
+def predicted(predictions: Predictions) -> Any:
     """Predicted against logged changes, and how often the logged one lies where it should."""
-    shown = _largest(found.logged)
-    flat = len(shown) == 1
-    figure, axes = panels(*((1, 2) if flat else (2, len(shown))), width=2.9, height=2.6)
+    dimensions = _largest(predictions.logged)
+    flat = len(dimensions) == 1
+    figure, axes = panels(*((1, 2) if flat else (2, len(dimensions))), width=2.9, height=2.6)
     axes = axes.T if flat else axes
-    for column, j in enumerate(shown):
-        logged, guess = found.logged[:, j], found.predicted[:, j]
+    for column, j in enumerate(dimensions):
+        logged, guess = predictions.logged[:, j], predictions.predicted[:, j]
         axis = axes[0, column]
         axis.scatter(guess, logged, s=4, alpha=0.3, color=NEW, linewidth=0, rasterized=True)
         ends = np.quantile(np.concatenate([logged, guess]), [0.0, 1.0])
@@ -135,7 +135,7 @@ def predicted(found: Predictions) -> Any:
         axis.set_title(f"change of observation[{j}]\nR² {r2:.3f}", fontsize=9)
         axis.set(xlabel="predicted", ylabel="logged" if column == 0 else "")
         rank = axes[1, column]
-        rank.hist(found.rank[:, j], 20, range=(0, 1), density=True, color=OLD, alpha=0.7)
+        rank.hist(predictions.rank[:, j], 20, range=(0, 1), density=True, color=OLD, alpha=0.7)
         rank.axhline(1.0, color="black", linewidth=0.8)
         rank.set(xlabel="rank of the logged one", ylabel="density" if column == 0 else "")
     return figure
@@ -143,17 +143,17 @@ def predicted(found: Predictions) -> Any:
 
 def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: np.ndarray) -> Any:
     """Open loop: imagined and logged observations over time, 5 to 95 %."""
-    shown = _largest(log_next[mask])
-    figure, axes = panels(1, len(shown), width=2.9, height=2.7)
+    dimensions = _largest(log_next[mask])
+    figure, axes = panels(1, len(dimensions), width=2.9, height=2.7)
     steps = np.flatnonzero(mask.sum(axis=0) >= 3)
-    for axis, j in zip(axes[0], shown, strict=True):
-        for values, kept, colour, label in (
+    for axis, j in zip(axes[0], dimensions, strict=True):
+        for values, real, colour, label in (
             (log_next[None, ..., j], mask[None], OLD, "logged"),
             (imagined[..., j], going & mask, NEW, "imagined"),
         ):
-            there = steps[kept[:, :, steps].any(axis=(0, 1))]
+            there = steps[real[:, :, steps].any(axis=(0, 1))]
             shares = [0.05, 0.5, 0.95]
-            cut = [np.quantile(values[:, :, t][kept[:, :, t]], shares) for t in there]
+            cut = [np.quantile(values[:, :, t][real[:, :, t]], shares) for t in there]
             low, middle, high = np.asarray(cut).reshape(-1, 3).T
             axis.fill_between(there + 1, low, high, color=colour, alpha=0.2, linewidth=0)
             axis.plot(there + 1, middle, color=colour, label=label)
@@ -165,8 +165,8 @@ def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: n
 
 def _largest(changes: np.ndarray) -> list[int]:
     """The dimensions that change most, in their own units."""
-    spread = changes.std(axis=0)
-    return sorted(int(j) for j in np.argsort(-spread)[:MOST])
+    deviation = changes.std(axis=0)
+    return sorted(int(j) for j in np.argsort(-deviation)[:MOST])
 
 
 def actions_along(states: np.ndarray, old: np.ndarray, new: np.ndarray) -> Any:

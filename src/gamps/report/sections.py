@@ -24,29 +24,29 @@ from gamps.search.importance import Clip, Window
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
-def sections(run: Path, found: RunEvaluation) -> list[Section]:
+def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
     """All of them.
 
     Args:
       run: the folder.
-      found: what is in it, and what is said of it.
+      evaluation: what is in it, and what is said of it.
     """
-    made, key = found.run, jax.random.key(found.run.spec.seed)
+    opened, key = evaluation.run, jax.random.key(evaluation.run.spec.seed)
     return [
-        _verdict(found),
+        _verdict(evaluation),
         _learning(run),
-        _support(run, made),
-        _model(key, made),
-        _difference(made),
-        _health(made),
+        _support(run, opened),
+        _model(key, opened),
+        _difference(opened),
+        _health(opened),
         _settings(run),
     ]
 
 
-def _verdict(found: RunEvaluation) -> Section:
-    why = explained(found.verdict)
-    verdict, held_out = found.verdict, found.run.held_out
-    support, confidence = verdict.support, found.estimates[ROBUST].value.confidence
+def _verdict(evaluation: RunEvaluation) -> Section:
+    why = explained(evaluation.verdict)
+    verdict, held_out = evaluation.verdict, evaluation.run.held_out
+    support, confidence = verdict.support, evaluation.estimates[ROBUST].value.confidence
     bounds = f"{confidence:.0%} bounds"
     caption = (
         f"Improvement by every estimate, with one-sided {bounds}. The verdict rests on {ROBUST}; "
@@ -54,10 +54,10 @@ def _verdict(found: RunEvaluation) -> Section:
     )
     notes = [
         "The new policy, with the noise it acts with, against the logging policy, on "
-        f"{held_out.n_trajectories} episodes of {found.by} that training never saw. Support: "
+        f"{held_out.n_trajectories} episodes of {evaluation.by} that training never saw. Support: "
         f"{support.ess:.1f} effective episodes, Pareto-k {support.pareto_k:.2f}: {support.grade}."
     ]
-    if found.densities == "estimated":
+    if evaluation.densities == "estimated":
         notes.append(
             "The densities of the log are estimated: every ratio is as good as that fit, and its "
             "error is in no bound."
@@ -67,8 +67,8 @@ def _verdict(found: RunEvaluation) -> Section:
         [
             Banner(LOOKS[verdict.word], verdict.word, f"{why[:1].upper()}{why[1:]}."),
             *notes,
-            Picture("improvement", pictures.estimates(found.estimates, ROBUST), caption),
-            Table(["estimate", "value", bounds, "improvement", bounds], rows_of(found)),
+            Picture("improvement", pictures.estimates(evaluation.estimates, ROBUST), caption),
+            Table(["estimate", "value", bounds, "improvement", bounds], rows_of(evaluation)),
         ],
     )
 
@@ -84,20 +84,20 @@ def _learning(run: Path) -> Section:
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
 
-def _support(run: Path, made: OpenRun) -> Section:
-    log, policy, now = made.learned, made.progress.best, made.progress.run.now
+def _support(run: Path, opened: OpenRun) -> Section:
+    log, policy, now = opened.learned, opened.progress.best, opened.progress.run.now
     # Version 0.1 did not keep it.
-    kept = folder.header(run).get("weight_ratio", weight_ratio(made.spec))
-    ratio, ratios = _ratio(kept)
-    weighed = diagnostics.weighing(policy, log, made.task.discount, ratio)
+    setting = folder.header(run).get("weight_ratio", weight_ratio(opened.spec))
+    ratio, ratios = _ratio(setting)
+    weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     fit = f"Their ratios are {ratios}."
     if now is not None and now.exponent == 0:
         fit += " The model was fitted with equal weights, as held-out episodes chose."
     elif now is not None:
         fit += f" The model was fitted with the ratios alone, to the power {now.exponent:g}, as "
         fit += "held-out episodes chose."
-    elif made.progress.state.model is None:
-        fit += f" Recipe {made.spec.recipe} fits no model: this is where one would look."
+    elif opened.progress.state.model is None:
+        fit += f" Recipe {opened.spec.recipe} fits no model: this is where one would look."
     return Section(
         "Which part of the log speaks of the new policy",
         [
@@ -117,24 +117,24 @@ def _support(run: Path, made: OpenRun) -> Section:
     )
 
 
-def _ratio(kept: Mapping[str, float]) -> tuple[Any, str]:
+def _ratio(setting: Mapping[str, int | float]) -> tuple[Any, str]:
     """The part that a run folder describes, and what it does in words."""
-    if "window" in kept:
-        return Window(int(kept["window"])), f"those of the last {kept['window']:g} steps"
-    if "clip" in kept:
-        return Clip(kept["clip"]), f"those of all steps before, at most {kept['clip']:g}"
+    if "window" in setting:
+        return Window(int(setting["window"])), f"those of the last {setting['window']:g} steps"
+    if "clip" in setting:
+        return Clip(setting["clip"]), f"those of all steps before, at most {setting['clip']:g}"
     return (lambda log_rho: log_rho), "those of all steps before"
 
 
-def _model(key: Any, made: OpenRun) -> Section:
-    title, model, log = "What the model is worth", made.progress.state.model, made.held_out
+def _model(key: Any, opened: OpenRun) -> Section:
+    title, model, log = "What the model is worth", opened.progress.state.model, opened.held_out
     if model is None:
-        return Section(title, [f"Recipe {made.spec.recipe} has no model."])
+        return Section(title, [f"Recipe {opened.spec.recipe} has no model."])
     key_one, key_loop = jax.random.split(key)
-    one = diagnostics.predictions(key_one, model, log)
+    steps = diagnostics.predictions(key_one, model, log)
     some = jax.tree.map(lambda x: x[: diagnostics.EPISODES], log)
-    loop = diagnostics.open_loop(key_loop, model, made.task, some)
-    now = made.progress.run.now
+    loop = diagnostics.open_loop(key_loop, model, opened.task, some)
+    now = opened.progress.run.now
     parts: list[Any] = []
     if now is not None:
         parts.append(
@@ -148,7 +148,7 @@ def _model(key: Any, made: OpenRun) -> Section:
             *parts,
             Picture(
                 "model-steps",
-                pictures.predicted(one),
+                pictures.predicted(steps),
                 "One step ahead. Above: predicted against logged change. Below: where the logged "
                 "change lies among imagined ones; flat is calibrated, a hump is too wide, a bowl "
                 "too narrow.",
@@ -163,11 +163,13 @@ def _model(key: Any, made: OpenRun) -> Section:
     )
 
 
-def _difference(made: OpenRun) -> Section:
-    title, new, log = "Where the new policy differs", made.progress.best, made.learned
-    data = made.data._replace(trajectories=log)
-    old = made.data.behaviour or policy_of(made.spec.policy, data, made.spec.seed)
-    said = "the logging policy" if made.data.behaviour else "the policy that training started from"
+def _difference(opened: OpenRun) -> Section:
+    title, new, log = "Where the new policy differs", opened.progress.best, opened.learned
+    data = opened.data._replace(trajectories=log)
+    old = opened.data.behaviour or policy_of(opened.spec.policy, data, opened.spec.seed)
+    name = (
+        "the logging policy" if opened.data.behaviour else "the policy that training started from"
+    )
     if isinstance(new, Boltzmann):
         count = new.weights.shape[-1]
         before, after = (diagnostics.probabilities(p, log, count) for p in (old, new))
@@ -186,7 +188,7 @@ def _difference(made: OpenRun) -> Section:
         for a in range(before.shape[1])
     ]  # fmt: skip
     states = np.asarray(log.states)[mask].reshape(len(before), -1)
-    caption = f"Actions without noise at the logged states: {said} and the new one."
+    caption = f"Actions without noise at the logged states: {name} and the new one."
     return Section(
         title,
         [
@@ -196,17 +198,17 @@ def _difference(made: OpenRun) -> Section:
     )
 
 
-def _health(made: OpenRun) -> Section:
-    found = inspection.inspect(
-        made.data.trajectories,
-        made.task,
-        made.data.behaviour,
-        densities=made.data.densities,
-        discount=made.data.discount,
+def _health(opened: OpenRun) -> Section:
+    findings = inspection.inspect(
+        opened.data.trajectories,
+        opened.task,
+        opened.data.behaviour,
+        densities=opened.data.densities,
+        discount=opened.data.discount,
     )
-    rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.fix] for f in found]
+    rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.fix] for f in findings]
     header = ["", "looked at", "found", "fix"]
-    return Section("Health of the log", [Table(header, rows, [f.grade for f in found])])
+    return Section("Health of the log", [Table(header, rows, [f.grade for f in findings])])
 
 
 def _settings(run: Path) -> Section:

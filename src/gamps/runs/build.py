@@ -136,7 +136,7 @@ def assembled(spec: TrainSpec, key: jax.Array, learned: Trajectories) -> tuple[S
     return recipe(learned, task, **parts), model
 
 
-def weight_ratio(spec: TrainSpec) -> dict[str, float]:
+def weight_ratio(spec: TrainSpec) -> dict[str, int | float]:
     """How a training takes the ratios in the weights of its fit, such as a run folder keeps it."""
     if spec.recipe == "default":
         return {"window": Settings().window}

@@ -232,8 +232,8 @@ def pareto_k(log_weights: Numbers) -> Numbers:
     profile = size * (xp.where(flat, -xp.log(xp.mean(xp.exp(u))), ratio) - k)
     posterior = xp.exp(profile - xp.max(profile))
     best = xp.log(xp.sum(posterior * steps) / xp.sum(posterior)) - quartile
-    found = (index(best) * size + 0.5 * 10) / (size + 10)
-    return xp.where(constant, xp.zeros_like(found), found)
+    estimate = (index(best) * size + 0.5 * 10) / (size + 10)
+    return xp.where(constant, xp.zeros_like(estimate), estimate)
 
 
 def thin(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:

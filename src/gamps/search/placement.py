@@ -33,10 +33,11 @@ def wait(name: str) -> None:
 
 def mesh(devices: int | None = None) -> Mesh:
     """So many devices in a row; by default all, of all processes."""
-    found = jax.devices()
-    if devices is not None and not 1 <= devices <= len(found):
-        raise SettingError("devices", f"{devices}, of {len(found)}", "Choose as many as there are")
-    return Mesh(np.asarray(found[:devices]), (AXIS,), axis_types=(AxisType.Auto,))
+    available = jax.devices()
+    if devices is not None and not 1 <= devices <= len(available):
+        problem = f"{devices}, of {len(available)}"
+        raise SettingError("devices", problem, "Choose as many as there are")
+    return Mesh(np.asarray(available[:devices]), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def laid_out(log: Trajectories, over: Mesh) -> Trajectories:
@@ -52,7 +53,7 @@ def laid_out(log: Trajectories, over: Mesh) -> Trajectories:
             # Repeated, so that densities stay finite; of the mask, nothing.
             more = np.repeat(array[-1:], missing, axis=0)
             array = np.concatenate([array, more if array.dtype != bool else more & False])
-        return _spread(array, NamedSharding(over, PartitionSpec(AXIS) if array.ndim else _ALL))
+        return _laid(array, NamedSharding(over, PartitionSpec(AXIS) if array.ndim else _ALL))
 
     return jax.tree.map(place, log)
 
@@ -64,9 +65,9 @@ def everywhere(tree: Tree, over: Mesh) -> Tree:
         if not eqx.is_array(leaf) or mesh_of(leaf) is not None:
             return leaf
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            data = _spread(np.asarray(jax.random.key_data(leaf)), NamedSharding(over, _ALL))
+            data = _laid(np.asarray(jax.random.key_data(leaf)), NamedSharding(over, _ALL))
             return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-        return _spread(np.asarray(leaf), NamedSharding(over, _ALL))
+        return _laid(np.asarray(leaf), NamedSharding(over, _ALL))
 
     return jax.tree.map(place, tree)
 
@@ -123,5 +124,5 @@ def shard_by_shard(function: Callable[..., Any], log: Trajectories, before: Any)
 _ALL = PartitionSpec()
 
 
-def _spread(array: np.ndarray, where: NamedSharding) -> Any:
+def _laid(array: np.ndarray, where: NamedSharding) -> Any:
     return jax.make_array_from_callback(array.shape, where, lambda index: array[index])

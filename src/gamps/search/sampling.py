@@ -64,8 +64,8 @@ def drawn(
 def _places(cumulative: Float[Array, "k"], levels: Float[Array, "n"]) -> Int[Array, "n"]:
     """Where each level, a share of the total, is passed; never at an entry of no share."""
     total = cumulative[-1]
-    found = jnp.searchsorted(cumulative, levels * total, side="right")
-    return jnp.minimum(found, jnp.searchsorted(cumulative, total, side="left"))
+    passed = jnp.searchsorted(cumulative, levels * total, side="right")
+    return jnp.minimum(passed, jnp.searchsorted(cumulative, total, side="left"))
 
 
 def single(

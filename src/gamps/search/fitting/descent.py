@@ -107,9 +107,9 @@ class Minibatches(eqx.Module):
 
     def __check_init__(self) -> None:
         for name in ("epochs", "size", "batches", "patience"):
-            found = getattr(self, name)
-            if not isinstance(found, (jax.core.Tracer, NoneType)) and np.min(found) < 1:
-                raise SettingError(name, f"{found}", "Choose at least one")
+            value = getattr(self, name)
+            if not isinstance(value, (jax.core.Tracer, NoneType)) and np.min(value) < 1:
+                raise SettingError(name, f"{value}", "Choose at least one")
 
     def __call__(
         self,
@@ -148,11 +148,11 @@ class Minibatches(eqx.Module):
             return (parameters, moments), loss
 
         def epoch(carry: Any) -> Any:
-            learned, lowest, last, stale, done = carry
-            rows = jax.random.randint(jax.random.fold_in(key, done), (count, size), 0, mask.size)
+            learned, lowest, last, stale, passes = carry
+            rows = jax.random.randint(jax.random.fold_in(key, passes), (count, size), 0, mask.size)
             rate = jnp.asarray(self.learning_rate)
             if self.decay:
-                rate = rate * (1 + jnp.cos(jnp.pi * done / self.epochs)) / 2
+                rate = rate * (1 + jnp.cos(jnp.pi * passes / self.epochs)) / 2
 
             def batch(learned: Any, rows: Array) -> tuple[Any, Array]:
                 return descend(learned, jax.tree.map(lambda x: x[rows], transitions), rate)
@@ -164,11 +164,11 @@ class Minibatches(eqx.Module):
             learned = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, learned)
             stale = jnp.where(finite, jnp.where(loss < lowest, 0, stale + 1), self.patience)
             lowest = jnp.where(finite, jnp.minimum(loss, lowest), lowest)
-            return learned, lowest, jnp.where(finite, loss, last), stale, done + 1
+            return learned, lowest, jnp.where(finite, loss, last), stale, passes + 1
 
         def more(carry: Any) -> Array:
-            *_, stale, done = carry
-            return (done < self.epochs) & (stale < self.patience)
+            *_, stale, passes = carry
+            return (passes < self.epochs) & (stale < self.patience)
 
         infinite = jnp.full((), jnp.inf, dtype=used.dtype)
         none = jnp.asarray(0)

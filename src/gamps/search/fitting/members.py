@@ -46,18 +46,18 @@ class EachMember(eqx.Module):
         """The loss is that of the mixture, under the weights as given."""
 
         def each(key: Array, member: Model) -> Model:
-            key_fit, own = bootstrapped(key, weights)
-            fitted: Model = self.fit(key_fit, member, trajectories, own)[0]
+            key_fit, member_weights = bootstrapped(key, weights)
+            fitted: Model = self.fit(key_fit, member, trajectories, member_weights)[0]
             return fitted
 
         # One after the other: each stops when it is done, and small products gain nothing together.
         arrays, static = eqx.partition(model.members, eqx.is_array)
 
-        def one(both: Any) -> Any:
+        def fit_arrays(both: Any) -> Any:
             key, arrays = both
             return eqx.filter(each(key, eqx.combine(arrays, static)), eqx.is_array)
 
-        arrays = jax.lax.map(one, (jax.random.split(key, model.size), arrays))
+        arrays = jax.lax.map(fit_arrays, (jax.random.split(key, model.size), arrays))
         fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
         fitted = fitted.calibrated(trajectories)
         return fitted, negative_log_likelihood(fitted, trajectories, weights)

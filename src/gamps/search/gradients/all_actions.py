@@ -92,17 +92,17 @@ def _rolled(
     first = policy.noise_size
     noise = normal(key_noise, (steps, len(states), first + model.noise_size), states.dtype)
 
-    def one(state: Any, noise: Array) -> tuple[Any, Array]:
+    def advance(state: Any, noise: Array) -> tuple[Any, Array]:
         action = policy.act(state, noise[:first])
         following = model.step(state, action, noise[first:]).astype(state.dtype)
         return following, task.terminal(state, action, following)
 
-    def where(which: Array, these: Any, those: Any) -> Any:
-        return jnp.where(which.reshape(-1, *(1,) * (those.ndim - 1)), these, those)
+    def where(which: Array, chosen: Any, otherwise: Any) -> Any:
+        return jnp.where(which.reshape(-1, *(1,) * (otherwise.ndim - 1)), chosen, otherwise)
 
     def step(carry: Any, now: tuple[Array, Array]) -> tuple[Any, None]:
         (states, alive), (i, noise) = carry, now
-        following, ends = jax.vmap(one)(states, noise)
+        following, ends = jax.vmap(advance)(states, noise)
         moves = alive & (i < counts)
         return (where(moves, following, states), alive & ~(moves & ends)), None
 

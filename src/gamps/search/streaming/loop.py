@@ -94,15 +94,15 @@ def step(
       The state after it and what it reports, the effective number of transitions excepted.
     """
     policy, model = search.explore(state.policy, state.iteration), state.model
-    whole: list[np.ndarray] = []
-    held: dict[int, Any] = {}
+    episode_ratios: list[np.ndarray] = []
+    cache: dict[int, Any] = {}
 
     def weights(part: Search, number: int) -> Any:
         """Of one shard; kept for the next pass, as far as memory is for that."""
-        found = held.get(number) or weights_of(part, policy)
-        if (number + 1) * found[0].nbytes <= KEPT:
-            held[number] = found
-        return found
+        weighed = cache.get(number) or weights_of(part, policy)
+        if (number + 1) * weighed[0].nbytes <= KEPT:
+            cache[number] = weighed
+        return weighed
 
     def each() -> Iterator[tuple[Search, int]]:
         before = jnp.asarray(0)
@@ -117,7 +117,7 @@ def step(
         for part, number in each():
             weighed = weights(part, number)
             *sums, ratios = gradient_of(part, key, jnp.asarray(number), policy, model, *weighed)
-            whole.append(np.asarray(ratios))
+            episode_ratios.append(np.asarray(ratios))
             yield sums[0], sums[1]
 
     with contextlib.nullcontext() if over is None else jax.set_mesh(over):
@@ -125,12 +125,12 @@ def step(
             search, key, policy, model = placement.everywhere((search, key, policy, model), over)
         if isinstance(search.fit, ClosedForm):
             for _ in range(model.passes):
-                (found,) = totals((statistics_of(p, model, *weights(p, i)),) for p, i in each())
-                model = fitted(model, found.scaled)
+                (sums,) = totals((statistics_of(p, model, *weights(p, i)),) for p, i in each())
+                model = fitted(model, sums.scaled)
         gradient, reported = totals(gradients_of())
     if over is not None:
         policy, model, gradient, reported = placement.here((policy, model, gradient, reported))
-    ratios = jnp.asarray(np.concatenate(whole))
+    ratios = jnp.asarray(np.concatenate(episode_ratios))
     if count is not None:
         gradient = gradient._replace(plain=jnp.asarray(count))
     return climbed(search, state, policy, model, gradient, reported, ratios)
@@ -174,14 +174,14 @@ def run(
     history = []
     for _ in progress(range(iterations)):
         now = jax.random.fold_in(key, state.iteration)
-        taken: Iterable[Trajectories] = shards
+        chosen: Iterable[Trajectories] = shards
         count = None
         if some is not None and some < len(shards):
             order = jax.random.permutation(jax.random.fold_in(now, 3), len(shards))
-            taken = shards.only(sorted(int(i) for i in order[:some]))
+            chosen = shards.only(sorted(int(i) for i in order[:some]))
             # By what they would have on average: shards differ, and the mean must not.
             count = shards.n_trajectories * some / len(shards)
-        state, info = step(search, now, state, taken, count=count, over=over)
+        state, info = step(search, now, state, chosen, count=count, over=over)
         history.append((info, measure(state)))
     infos, measured = jax.tree.map(lambda *leaves: np.stack(leaves), *history)
     return state, infos, measured

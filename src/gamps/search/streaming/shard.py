@@ -55,14 +55,14 @@ def gradient_of(
     ratios = search.weigh(policy, log).ratios
     gradient = search.gradient(keys, policy, model, log, ratios)
     count = jnp.sum(log.mask[:, 0])
-    whole = jax.tree.map(lambda g: g * count, gradient.ascent)
+    ascent = jax.tree.map(lambda g: g * count, gradient.ascent)
     total = jnp.sum(weights)
     loss = jnp.zeros_like(total)
     if not isinstance(search.fit, Keep):
         loss = total * negative_log_likelihood(model, log, weights)
     return placement.replicated(
         (
-            Sums(gradient.log_scale, whole, count),
+            Sums(gradient.log_scale, ascent, count),
             Sums(log_scale, (total, loss), ()),
             importance.whole_episode(ratios.log_rho, log.mask),
         )
@@ -83,12 +83,12 @@ def climbed(
     model: Any,
     gradient: Sums,
     reported: Sums,
-    whole: Float[Array, "N"],
+    ratios: Float[Array, "N"],
 ) -> tuple[State, Info]:
     """The end of an iteration, from the sums over all shards."""
     mean = jax.tree.map(lambda g: g / gradient.plain, gradient.scaled)
     total, loss = reported.scaled
     loss = loss / jnp.where(total > 0, total, 1.0)
-    unknown = jnp.full((), jnp.nan, whole.dtype)
+    unknown = jnp.full((), jnp.nan, ratios.dtype)
     sums = Gradient(mean, gradient.log_scale, None)
-    return search.climb(state, policy, model, sums, whole, loss, unknown)
+    return search.climb(state, policy, model, sums, ratios, loss, unknown)

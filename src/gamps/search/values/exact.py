@@ -28,8 +28,8 @@ def imagined_mdp(model: FiniteModel, task: Task) -> tabular.MDP:
     states, transitions = model.states(), model.transitions()
     actions = jnp.arange(transitions.shape[1])
 
-    def everywhere(known: Any) -> Array:
-        over_next = jax.vmap(known, in_axes=(None, None, 0))
+    def everywhere(function: Any) -> Array:
+        over_next = jax.vmap(function, in_axes=(None, None, 0))
         over_actions = jax.vmap(over_next, in_axes=(None, 0, None))
         return jax.vmap(over_actions, in_axes=(0, None, None))(states, actions, states)
 

@@ -75,12 +75,12 @@ def sweep(
     solved = regress(gram, right, ridge=ridge)
     gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
 
-    def one(weights: Array, _: None) -> tuple[Array, Array]:
+    def look_ahead(weights: Array, _: None) -> tuple[Array, Array]:
         weights = gained + onward @ weights
         return weights, weights
 
-    found: Array = jax.lax.scan(one, jnp.zeros_like(gained), None, length=sweeps)[1]
-    return found
+    stages: Array = jax.lax.scan(look_ahead, jnp.zeros_like(gained), None, length=sweeps)[1]
+    return stages
 
 
 class FittedQ(eqx.Module):

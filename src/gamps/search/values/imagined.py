@@ -101,7 +101,7 @@ class Imagined(eqx.Module):
         if self.sharing == "rows":
             starts = max(starts // trajectories.n_steps, 1) * trajectories.n_steps
 
-        drawn = partial(
+        draw_noise = partial(
             draw,
             policy=policy,
             model=model,
@@ -114,12 +114,12 @@ class Imagined(eqx.Module):
         def noise_of(key: Array) -> Noise:
             shared_by = {"all": starts, "rows": trajectories.n_steps}.get(self.sharing, 1)
             distinct = starts // shared_by
-            noise = drawn(key, starts=distinct)
+            noise = draw_noise(key, starts=distinct)
             return jax.tree.map(lambda z: repeated(z, distinct, shared_by), noise)
 
         def noise_of_steps(numbers: Array) -> Noise:
             keys = jax.vmap(lambda i: jax.random.fold_in(key_noise, i))(numbers)
-            each = jax.vmap(lambda key: drawn(key, starts=1), out_axes=-2)(keys)
+            each = jax.vmap(lambda key: draw_noise(key, starts=1), out_axes=-2)(keys)
             return jax.tree.map(lambda z: z.reshape(*z.shape[:-2], -1), each)
 
         shared = noise_of(key_noise)
@@ -200,6 +200,6 @@ class Imagined(eqx.Module):
         keys, arrays = jax.random.split(key, size), eqx.filter(model.members, eqx.is_array)
         log = jax.tree.map(dealt, dataclasses.replace(trajectories, before=None))
         each = jax.lax.map(
-            lambda one: values(*one), (keys, arrays, log, dealt(ratios.discounted_rho))
+            lambda inputs: values(*inputs), (keys, arrays, log, dealt(ratios.discounted_rho))
         )
         return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1).reshape(-1, *x.shape[2:])[:rows], each)

@@ -76,7 +76,7 @@ class EpisodeReturn(eqx.Module):
         steps = jnp.arange(trajectories.n_steps, dtype=rewards.dtype)
         discounts = jnp.asarray(task.discount, rewards.dtype) ** steps
         returns = jnp.sum(jnp.where(trajectories.mask, discounts * rewards, 0.0), axis=1)
-        whole = whole_episode(ratios.log_rho, trajectories.mask) - ratios.log_scale
+        log_ratio = whole_episode(ratios.log_rho, trajectories.mask) - ratios.log_scale
         # Undiscounted, ρ can exceed the scale by γ^-T: more than float32 holds on long episodes.
-        weighted = jnp.exp(jnp.minimum(whole, LARGEST_LOG_RATIO)) * returns
+        weighted = jnp.exp(jnp.minimum(log_ratio, LARGEST_LOG_RATIO)) * returns
         return Values(jnp.where(trajectories.mask, weighted[:, None], 0.0))

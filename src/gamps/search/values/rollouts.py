@@ -225,9 +225,9 @@ def at_logged_steps(
         # Where each real step comes, and in turn which step comes there; nothing is copied.
         place = jnp.cumsum(mask) - 1
         size = len(mask) + -len(mask) % starts
-        every = jnp.arange(len(mask))
-        order = jnp.zeros(size, every.dtype)
-        order = order.at[jnp.where(mask, place, size)].set(every, mode="drop")
+        numbers = jnp.arange(len(mask))
+        order = jnp.zeros(size, numbers.dtype)
+        order = order.at[jnp.where(mask, place, size)].set(numbers, mode="drop")
 
         def block(i: Array, values: Array) -> Array:
             rows, steps = jnp.divmod(
@@ -235,8 +235,8 @@ def at_logged_steps(
             )
             states = jnp.moveaxis(log.observations[rows, steps], 0, -1)
             actions = jnp.moveaxis(log.actions[rows, steps], 0, -1)
-            found = evaluated(states, actions, i)
-            return jax.lax.dynamic_update_slice_in_dim(values, found, i * starts, axis=0)
+            evaluations = evaluated(states, actions, i)
+            return jax.lax.dynamic_update_slice_in_dim(values, evaluations, i * starts, axis=0)
 
         blocks = -(-jnp.sum(mask) // starts)
         values = jax.lax.fori_loop(0, blocks, block, jnp.zeros(size, dtype))
