@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import engine as bench
+from benchmarks import studies
 from claims import CLAIMS, DOCS, ROOT, engine, prose, render, tables
 from gamps import paper
 
@@ -139,7 +140,10 @@ def test_files_and_commands_that_a_page_names_exist(path):
     for name in re.findall(r"(?:docs/|\((?:\.\./)*)results/([\w.-]+\.(?:png|json|txt))", text):
         assert (tables.RESULTS / name).exists(), name
     assert set(re.findall(r"gamps\s+reproduce\s+([a-z]\w*)", text)) <= set(paper.__all__)
-    assert set(re.findall(r"gamps\s+bench\s+([a-z]\w*)", text)) <= set(bench.__all__)
+    for package in (bench, studies):
+        command = rf"python\s+-m\s+{re.escape(package.__name__)}\s+([a-z]\w*)"
+        assert set(re.findall(command, text)) <= set(package.__all__)
+    assert not re.search(r"gamps\s+bench\b", text), "it is python -m benchmarks.engine"
     for script in re.findall(r"(?:benchmarks|docs|tests)/[\w/]+\.py", text):
         assert (ROOT / script).exists(), script
 
