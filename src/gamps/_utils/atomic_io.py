@@ -14,8 +14,6 @@ by this module puts it back.
 itself. Whatever a disk or a person does to the folder afterwards, `read_folder` refuses it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """Compiled programs kept on disk, so that the second process need not compile again."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

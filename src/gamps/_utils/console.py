@@ -1,7 +1,5 @@
 """What a command writes: lines and tables on the console, a bar, files in one folder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Small linear systems, many at once."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float

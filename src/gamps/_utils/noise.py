@@ -4,8 +4,6 @@ A policy or model says how many it needs (`noise_size`) and turns them into a dr
 standard normal numbers is as likely as they are: that is the antithetic draw, for every part alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Each worker keeps to one core, so that two of them do not fight for the same, an
 parent does, however that ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import multiprocessing

@@ -1,7 +1,5 @@
 """What is checked of the numbers of a log: densities against their policy, and clipped actions."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Log a policy in any environment: Gymnasium's in worker processes, ours in one compiled call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

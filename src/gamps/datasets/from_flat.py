@@ -1,7 +1,5 @@
 """Logs as one long run of steps, the shape of D4RL and of most tables, cut into episodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The SHA-256 of a dataset's files, kept beside them: whatever changes a file later is seen."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a Minari dataset says about itself: where it lies, its policy, its discount."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ each field is compared with the others, and the densities with the policy that i
 the actions, before anything is learned from them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

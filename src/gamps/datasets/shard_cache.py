@@ -1,7 +1,5 @@
 """The shards of a Minari dataset, kept beside its data and made when they are first wanted."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A log of any size written as shards, in one pass that holds a few of them at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable

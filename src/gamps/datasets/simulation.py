@@ -5,8 +5,6 @@ groups out. Noise and environment seeds are drawn beforehand, one row an episode
 depend on how many workers made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Logs read one episode after the other, for those that do not fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

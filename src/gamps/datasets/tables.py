@@ -4,8 +4,6 @@ An episode's last row may hold observations only, its action and reward left emp
 episode ended. Otherwise columns of next observations say it, or the last row is used up for it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

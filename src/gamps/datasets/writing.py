@@ -6,8 +6,6 @@ behaviour policy as plain data and the discount. `sha256.json` beside the data h
 each file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -6,8 +6,6 @@ and standard normal numbers to action), both serialised by `jax.export` for ever
 needs nothing of this package: `jax.export.deserialize(file.read_bytes()).call(observation)`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Run a functional environment under a policy, thousands of episodes in one compiled call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

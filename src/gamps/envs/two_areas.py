@@ -9,8 +9,6 @@ followed; what both leave open is data, in `Layout`.
 An observation is the pair (cell, effect that led there); cells are numbered by rows.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from typing import Any

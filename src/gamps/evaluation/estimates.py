@@ -1,7 +1,5 @@
 """Every estimate of one policy, side by side; the verdict rests on one of them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import equinox as eqx

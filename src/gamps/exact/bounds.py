@@ -6,8 +6,6 @@ offered: `printed=True` gives (1 - γ)^-2 as the paper has it, which a 3-state M
 Q = Σ δ r / (1 - γ) when δ is normalised.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

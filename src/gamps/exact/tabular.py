@@ -5,8 +5,6 @@ Policies enter as a table `pi [S, A]` of probabilities and, where scores are nee
 of zero reward or as missing mass (rows of `transitions` that sum to less than one).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Models of the difference between successive observations, normal in each dimension."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

@@ -4,8 +4,6 @@ A cell's result is a small JSON file in the run folder, written when it is finis
 that was interrupted, however it was, goes on with the cells that are missing.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Minigolf as its experiment sets it up: logs, recipes, and what a learned policy is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, cast
 

@@ -1,7 +1,5 @@
 """Learning curves of the four recipes on the gridworld, for logs of different sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal

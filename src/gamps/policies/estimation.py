@@ -5,8 +5,6 @@ everything computed from the ratios is only as good as the fit. Hence the cross-
 calibration, which compares how often actions fall where the fit says they should.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

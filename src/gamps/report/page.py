@@ -1,7 +1,5 @@
 """One HTML file that holds all it shows: no script, no request, reads on a screen and on paper."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

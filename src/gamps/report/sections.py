@@ -1,7 +1,5 @@
 """What the report of a run says, section by section: the verdict first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

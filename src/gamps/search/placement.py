@@ -5,8 +5,6 @@ along one axis of a mesh, all else is on every device, and XLA's partitioner add
 Nothing else in the library knows of devices, except that rollouts stay within a shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Named assemblies. A baseline differs from `gamps` by exactly the part it swaps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gamps.search import Search

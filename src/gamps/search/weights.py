@@ -4,8 +4,6 @@ A weighting is a callable `(policy, trajectories, ratios) -> weights [N, T]`. We
 be off by a common factor, which does not move the maximiser of a likelihood.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The gradient of the paper: at every logged pair, and the sum that all of them share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import equinox as eqx

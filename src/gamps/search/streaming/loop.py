@@ -1,7 +1,5 @@
 """Iterations over shards."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence

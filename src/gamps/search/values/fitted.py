@@ -1,7 +1,5 @@
 """Values by approximate dynamic programming on the model (eq. approximate_q)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

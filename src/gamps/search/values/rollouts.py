@@ -15,8 +15,6 @@ Arrangement, for a CPU (`benchmarks.engine rollouts` measures it):
   that holds one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
