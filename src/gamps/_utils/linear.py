@@ -39,10 +39,7 @@ def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Arra
 
 
 def regress(
-    gram: Float[Array, "F F"],
-    moments: Float[Array, "F k"],
-    *,
-    ridge: Float[Array, ""] | float,
+    gram: Float[Array, "F F"], moments: Float[Array, "F k"], *, ridge: Float[Array, ""] | float
 ) -> Float[Array, "F k"]:
     """Least-squares coefficients from Σ φφᵀ and Σ φy.
 

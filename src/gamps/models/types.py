@@ -44,11 +44,7 @@ class ClosedFormModel(Model):
         return 1
 
     def statistics(
-        self,
-        observations: Any,
-        actions: Any,
-        next_observations: Any,
-        weights: Float[Array, "n"],
+        self, observations: Any, actions: Any, next_observations: Any, weights: Float[Array, "n"]
     ) -> Any:
         """Weighted sufficient statistics of `n` transitions: a sum, so shards add up."""
         raise NotImplementedError

@@ -56,12 +56,7 @@ def moments(
 
 
 def sweep(
-    gram: Float[Array, "F F"],
-    right: Float[Array, "F k"],
-    discount: Any,
-    *,
-    sweeps: int,
-    ridge: Any,
+    gram: Float[Array, "F F"], right: Float[Array, "F k"], discount: Any, *, sweeps: int, ridge: Any
 ) -> Float[Array, "sweeps F"]:
     """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before.
 
