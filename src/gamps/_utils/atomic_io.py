@@ -90,9 +90,6 @@ def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> Non
       target: the folder.
       title: what it is, first line of its manifest; `read_folder` wants the same.
       contents: bytes by file name.
-
-    Raises:
-      OSError: if the disk is full or the place cannot be written; nothing is left behind.
     """
     writing = _Writing(target)
     try:
@@ -104,11 +101,7 @@ def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> Non
 
 
 def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The files of a folder that `write_folder` wrote, every byte of them checked.
-
-    Raises:
-      CheckpointError: naming the file and what is wrong with it.
-    """
+    """The files of a folder that `write_folder` wrote, every byte of them checked."""
     recover_folder(path)
     fix = "Use an earlier one, or make it again"
     contents = {}

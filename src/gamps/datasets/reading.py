@@ -55,9 +55,6 @@ def load(name: str | Path) -> Dataset:
     Args:
       name: a dataset's name, or the path of a folder that was copied from elsewhere.
 
-    Returns:
-      The log, its behaviour policy and its discount.
-
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
@@ -85,11 +82,7 @@ def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
 
 
 def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
-    """The kind of densities.
-
-    Raises:
-      DatasetError: if they are missing.
-    """
+    """The kind of densities; missing ones are refused."""
     densities = kind_of(metadata)
     if densities == "missing":
         raise DatasetError(
@@ -101,11 +94,7 @@ def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
 
 
 def each_episode(data: Path, metadata: dict[str, Any]) -> Iterator[Episode]:
-    """Read one episode after the other, the fields of each compared with one another.
-
-    Raises:
-      DatasetError: naming the field and the episode; at the end, if the totals are others.
-    """
+    """One episode after the other, its fields compared with one another; the totals at the end."""
     import h5py
 
     steps = 0

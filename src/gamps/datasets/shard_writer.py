@@ -59,9 +59,6 @@ def write_shards(
       overwrite: replace shards that are there.
       advance: called once an episode, for a progress bar.
 
-    Returns:
-      The shards, opened.
-
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be used.
       OutputError: if the folder exists, or cannot be written.

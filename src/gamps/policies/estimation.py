@@ -62,9 +62,6 @@ def estimate(
       key: of the folds and the network's start.
       episodes: their densities are ignored.
       kinds: of `affine` and `network`; for choices there is `choices` only.
-
-    Returns:
-      The policy and the log with its densities.
     """
     if len(episodes) < FOLDS:
         problem = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"

@@ -47,11 +47,7 @@ class Parts(Protocol):
 
 
 def check(search: Search) -> None:
-    """Refuse what looks at the whole log at once.
-
-    Raises:
-      SettingError: naming the part.
-    """
+    """Refuse what looks at the whole log at once."""
     for name, allowed in (
         ("fit", (ClosedForm, Keep)),
         ("weighting", (GradientAware, Ones)),
@@ -162,9 +158,6 @@ def run(
       over: devices that each shard is laid out on; None for one.
       measure: called on each new state.
       progress: wraps the range of iterations.
-
-    Returns:
-      As `search.run`.
     """
     check(search)
     if iterations < 1:

@@ -58,15 +58,7 @@ def moments(
 def sweep(
     gram: Float[Array, "F F"], right: Float[Array, "F k"], discount: Any, *, sweeps: int, ridge: Any
 ) -> Float[Array, "sweeps F"]:
-    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before.
-
-    Args:
-      gram: from `moments`.
-      right: the same.
-      discount: γ.
-      sweeps: how many steps ahead the last looks.
-      ridge: of the regression, relative to its diagonal.
-    """
+    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before."""
     solved = regress(gram, right, ridge=ridge)
     gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
 
