@@ -84,12 +84,9 @@ def sync_tree(folder: Path) -> None:
 
 
 def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder of their own, all or none; an earlier folder is replaced.
+    """Write files, by name, into a folder of their own, all or none; an earlier folder is replaced.
 
-    Args:
-      target: the folder.
-      title: what it is, first line of its manifest; `read_folder` wants the same.
-      contents: bytes by file name.
+    The title is the first line of its manifest, and `read_folder` wants the same.
     """
     writing = _Writing(target)
     try:

@@ -16,13 +16,7 @@ import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import (
-    behaviour_of,
-    dataset_folder,
-    discount_of,
-    kind_of,
-    read_metadata,
-)
+from gamps.datasets.metadata import behaviour_of, discount_of, kind_of, place_of, read_metadata
 from gamps.datasets.writing import LOG_PROB
 from gamps.errors import DatasetError
 from gamps.policies import Policy
@@ -58,7 +52,7 @@ def load(name: str | Path) -> Dataset:
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
-    folder = dataset_folder(name)
+    folder = place_of(name)
     metadata, env_spec = read_metadata(folder / "data")
     behaviour, discount = behaviour_of(metadata), discount_of(metadata)
     densities = usable_densities(name, metadata)
@@ -74,7 +68,7 @@ def load(name: str | Path) -> Dataset:
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
     """Episodes, discount, and the kind of densities, which are not looked at themselves."""
-    folder = dataset_folder(name)
+    folder = place_of(name)
     metadata, _ = read_metadata(folder / "data")
     check_hashes(folder)
     episodes = list(each_episode(folder / "data", metadata))

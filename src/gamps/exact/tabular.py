@@ -169,7 +169,7 @@ def model_value_gradient(
 def score_magnitude(
     mdp: MDP, pi: Float[Array, "S A"], norms: Float[Array, "S A"]
 ) -> tuple[Float[Array, "S A"], Float[Array, ""]]:
-    """The distribution ν of the score's magnitude, and Z, its mean under δ_μ (Theorem weighting)."""
+    """The distribution ν of the score's size, and Z, its mean under δ_μ (Theorem weighting)."""
     mass = occupancy(mdp, pi) * norms
     total = jnp.sum(mass)
     return mass / total, total

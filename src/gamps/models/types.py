@@ -57,6 +57,11 @@ class ClosedFormModel(Model):
 class FiniteModel(ClosedFormModel):
     """A model of finitely many states and actions, whose values can be solved exactly."""
 
+    @property
+    def noise_size(self) -> int:
+        """One number, inverted through the distribution function."""
+        return 1
+
     def transitions(self) -> Float[Array, "S A S"]:
         """p̂(s'|s, a) as a table."""
         raise NotImplementedError

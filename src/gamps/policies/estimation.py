@@ -91,12 +91,9 @@ def estimate(
 
 
 def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
-    """The policy of one kind that makes the logged actions most likely.
+    """The policy of a kind that makes the logged actions most likely, whatever their densities.
 
-    Args:
-      key: a network's first weights.
-      log: its densities are not looked at.
-      kind: `affine`, `network`, or `choices`.
+    Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`.
     """
     fits = {"affine": _affine, "network": _network, "choices": _choices}
     if kind not in fits:

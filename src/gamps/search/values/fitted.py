@@ -39,13 +39,9 @@ def moments(
     following: Float[Array, "n F"],
     mask: Bool[Array, "n"],
 ) -> tuple[Float[Array, "F F"], Float[Array, "F k"]]:
-    """What a regression needs of transitions; a sum, so blocks of a log add up.
+    """What a regression of φ(s, a) on r and φ(s', a') needs; a sum, so blocks of a log add up.
 
-    Args:
-      features: φ(s, a) of a transition.
-      rewards: its reward.
-      following: what φ(s', a') is expected to be; zero where the episode ends.
-      mask: rows that count.
+    What follows is zero where the episode ends, and rows count by the mask.
     """
     used = jnp.where(mask[:, None], features, 0.0).T
     # What padding imagines may be infinite, and nothing times that is not nothing.
