@@ -23,14 +23,7 @@ def normal(key: Key[Array, ""], shape: Sequence[int], dtype: Any) -> Float[Array
 
 
 def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Array, ""]:
-    """Invert the distribution function of softmax(logits) at Φ(noise).
-
-    Args:
-      logits: unnormalised log-probabilities; -inf is allowed but not for all.
-      noise: one standard normal number.
-
-    Returns:
-      An index of positive probability.
+    """Invert the distribution function of softmax(logits) at Φ(noise); some logits may be -inf.
 
     Examples:
       >>> logits = jnp.log(jnp.array([0.2, 0.0, 0.8]))

@@ -84,9 +84,6 @@ def share_out(
 
     Yields:
       The item's number and its result, as they are finished.
-
-    Raises:
-      WorkerError: if a worker is killed.
     """
     if workers <= 1 or len(items) <= 1:
         for i, item in enumerate(items):

@@ -31,9 +31,6 @@ def from_flat(
         reward are dropped, which is refused where the environment ended the episode.
       behaviour_log_prob: `[n]`, or None if the densities have yet to be estimated.
 
-    Returns:
-      Episodes, for `from_episodes`, `save` or `behaviour.estimate`.
-
     Raises:
       DatasetError: naming the array and the step.
 

@@ -31,9 +31,6 @@ def shards_of(
       steps: of a shard, about.
       advance: called once an episode while shards are made; `stream(name).n_trajectories` in all.
 
-    Returns:
-      The shards, opened.
-
     Raises:
       DatasetError: if the dataset cannot be trusted.
       OutputError: if shards cannot be written there.

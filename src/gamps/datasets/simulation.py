@@ -43,11 +43,7 @@ class _Group(NamedTuple):
 
 
 def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
-    """The environment, cut off after `steps` if given.
-
-    Raises:
-      SettingError: if Gymnasium cannot make it, in its own words.
-    """
+    """The environment, cut off after `steps` if given; refused in Gymnasium's own words."""
     limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
     try:
         if isinstance(make, str):

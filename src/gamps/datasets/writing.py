@@ -31,11 +31,7 @@ Densities = Literal["known", "estimated", "missing"]
 
 
 def minari_package() -> ModuleType:
-    """Minari with its hdf5 storage.
-
-    Raises:
-      MissingExtraError: if it is not installed.
-    """
+    """Minari with its hdf5 storage."""
     try:
         import h5py  # noqa: F401
         import minari

@@ -27,9 +27,6 @@ def collect(
       key: randomness of environment and policy, independent for each episode.
       n: episodes.
       steps: an episode longer than this is cut off (`terminated` False).
-
-    Returns:
-      Trajectories padded to `steps`.
     """
 
     def step(carry: Any, key: Array) -> Any:

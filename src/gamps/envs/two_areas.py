@@ -144,11 +144,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return jnp.stack([cell, jnp.asarray(STAY, cell.dtype)])
 
     def transition(
-        self,
-        state: Int[Array, "2"],
-        action: Int[Array, ""],
-        rng: PRNGKeyArray,
-        params: None = None,
+        self, state: Int[Array, "2"], action: Int[Array, ""], rng: PRNGKeyArray, params: None = None
     ) -> Int[Array, "2"]:
         """Draw the effect and move."""
         del params

@@ -46,9 +46,6 @@ def run_cells(
       workers: processes to share the work out to.
       advance: called once a finished cell.
 
-    Returns:
-      Results by name, in the order of `cells`.
-
     Raises:
       OutputError: if the folder holds a cell of that name with other arguments.
     """

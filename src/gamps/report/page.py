@@ -91,14 +91,7 @@ def png(figure: Any) -> bytes:
 
 
 def page(title: str, subtitle: str, sections: Iterable[Section], images: dict[str, bytes]) -> str:
-    """The whole file.
-
-    Args:
-      title: of the document.
-      subtitle: a line under it.
-      sections: in order.
-      images: PNG of every picture, by name.
-    """
+    """The whole file; `images` are the PNG of every picture, by name."""
     body = "\n".join(_section(section, images) for section in sections)
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return f"""<!DOCTYPE html>

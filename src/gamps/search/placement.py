@@ -101,9 +101,6 @@ def shard_by_shard(function: Callable[..., Any], log: Trajectories, before: Any)
       function: from trajectories, and the number of real steps before them, to `[n, T]`.
       log: with as many trajectories on every device; otherwise it is taken whole.
       before: real steps before the log's first.
-
-    Returns:
-      `[N, T]`.
     """
     shards = dict(jax.sharding.get_abstract_mesh().shape).get(AXIS, 1)
     if shards == 1 or log.n_trajectories % shards:

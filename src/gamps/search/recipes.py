@@ -24,9 +24,6 @@ def gamps(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
       trajectories: the log.
       task: reward, termination and discount.
       **parts: any field of `Search` to swap, for example `values=Exact(horizon=64)`.
-
-    Returns:
-      A `Search`, to be handed to `run`.
     """
     shared = {
         "fit": ClosedForm(),
