@@ -15,7 +15,8 @@ from gamps import datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
-from gamps.runs import TrainSpec, build, inspection, loop
+from gamps.runs import TrainSpec, inspection, loop
+from gamps.runs.build import build
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 from test_datasets import DAMAGE, swimmer_log, written  # noqa: F401 - fixtures
@@ -33,7 +34,7 @@ def refused(monkeypatch, capsys, tmp_path):
     def never(*arguments, **rest):
         raise AssertionError("training was started")
 
-    monkeypatch.setattr(loop, "resume", never)
+    monkeypatch.setattr(loop, "go_on", never)
 
     def run(*arguments, status=2):
         with pytest.raises(SystemExit) as caught:
@@ -193,7 +194,7 @@ NUMBERS = st.one_of(
     st.floats(-2, 2),
     st.sampled_from([np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.0, -0.0, 3.0]),
 )
-WORDS = TrainSpec("log", "gamps.envs.tanks:task", recipe="pgt")
+SPEC = TrainSpec("log", "gamps.envs.tanks:task", recipe="pgt")
 
 
 @st.composite
@@ -242,6 +243,6 @@ def test_generated_logs(made):
         log = from_episodes(made, length=12)
         task, policy = tanks.task(), tanks.policy()
         inspection.refuse_unfit(inspection.inspect(log, task, policy))
-        build(WORDS, datasets.Dataset(log, policy, 0.98, None))
+        build(SPEC, datasets.Dataset(log, policy, 0.98, None))
     except GampsError:
         pass  # any other error fails the test
