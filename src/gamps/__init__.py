@@ -18,8 +18,6 @@ normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps
 `mask` is False.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Failures a user can fix. Each names the field, the place, the problem and the fix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """The known part of the MDP: reward, termination and discount."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -99,9 +99,6 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
       length: `T` to pad to; the longest episode by default. Logs of equal `length` share one
         compilation.
 
-    Returns:
-      Validated trajectories.
-
     Raises:
       TrajectoryError: naming the field, the episode and the step that cannot be used.
 
@@ -183,13 +180,7 @@ def split_rows(n: int, held_out: float, seed: int) -> tuple[np.ndarray, np.ndarr
 
 
 def validate(trajectories: Trajectories) -> Trajectories:
-    """Check shapes and values, on the host, before anything is compiled.
-
-    Args:
-      trajectories: the container to check.
-
-    Returns:
-      The same container.
+    """Check shapes and values, on the host, before anything is compiled; the same container.
 
     Raises:
       TrajectoryError: at the first field, trajectory and step that cannot be used.

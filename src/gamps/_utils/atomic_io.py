@@ -14,8 +14,6 @@ by this module puts it back.
 itself. Whatever a disk or a person does to the folder afterwards, `read_folder` refuses it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -84,15 +82,9 @@ def sync_tree(folder: Path) -> None:
 
 
 def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder of their own, all or none; an earlier folder is replaced.
+    """Write files, by name, into a folder of their own, all or none; an earlier folder is replaced.
 
-    Args:
-      target: the folder.
-      title: what it is, first line of its manifest; `read_folder` wants the same.
-      contents: bytes by file name.
-
-    Raises:
-      OSError: if the disk is full or the place cannot be written; nothing is left behind.
+    The title is the first line of its manifest, and `read_folder` wants the same.
     """
     writing = _Writing(target)
     try:
@@ -104,11 +96,7 @@ def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> Non
 
 
 def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The files of a folder that `write_folder` wrote, every byte of them checked.
-
-    Raises:
-      CheckpointError: naming the file and what is wrong with it.
-    """
+    """The files of a folder that `write_folder` wrote, every byte of them checked."""
     recover_folder(path)
     fix = "Use an earlier one, or make it again"
     contents = {}

@@ -1,7 +1,5 @@
 """Compiled programs kept on disk, so that the second process need not compile again."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path
@@ -22,12 +20,6 @@ def keep_compiled(folder: Path | None = None) -> Path | None:
       folder: where; by default `gamps/xla` in the user's cache folder (`XDG_CACHE_HOME`, or
         `~/.cache`). If `JAX_COMPILATION_CACHE_DIR` is set, JAX keeps programs there already and
         nothing is changed; `JAX_ENABLE_COMPILATION_CACHE=false` switches keeping off.
-
-    Returns:
-      The folder, or None where the environment decides.
-
-    Raises:
-      OutputError: if the folder cannot be trusted or made.
     """
     if folder is None:
         config: Any = jax.config

@@ -1,7 +1,5 @@
 """What a command writes: lines and tables on the console, a bar, files in one folder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,12 +33,7 @@ if not terminal.is_terminal:
 
 
 def say(content: str | Text | Table, style: str | None = None) -> None:
-    """Print a table, or a line as it is, without folding it.
-
-    Args:
-      content: any text; a `Text` if its parts differ in style.
-      style: of the whole line, such as yellow.
-    """
+    """Print a table, or a line as it is without folding it; `Text` may differ in style by parts."""
     terminal.print(
         content, style=style, markup=False, emoji=False, soft_wrap=not isinstance(content, Table)
     )
@@ -52,11 +45,7 @@ def silent(*ignored: Any) -> None:
 
 
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
-    """Make the run folder, refusing to replace an earlier result unasked.
-
-    Raises:
-      OutputError: if `out` already holds a result of that name.
-    """
+    """Make the run folder, refusing to replace an earlier result unasked."""
     if (out / f"{name}.json").exists() and not overwrite:
         raise OutputError(
             f"{out / name}.json: exists already. Choose another --out, or add --overwrite"

@@ -1,7 +1,5 @@
 """Numbers that a user sets and sweeps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

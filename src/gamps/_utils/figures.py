@@ -1,7 +1,5 @@
 """Axes, and what is drawn on them again and again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,25 +1,16 @@
 """Small linear systems, many at once."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
 def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Array, "S k"]:
-    """Solve a system that elimination is stable for without pivots.
+    """matrix⁻¹ right, of a system that elimination is stable for without pivots.
 
     Such are positive definite matrices (of a regression) and I - γP (of a policy's value). A loop
     of S row operations is then several times faster than LAPACK's pivoted LU on the small batched
     systems that runs over seeds consist of; large systems go to LAPACK.
-
-    Args:
-      matrix: positive definite, or an M-matrix.
-      right: one column a system.
-
-    Returns:
-      matrix⁻¹ right.
 
     Examples:
       >>> solve(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0], [3.0]])).ravel().tolist()
@@ -39,21 +30,12 @@ def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Arra
 
 
 def regress(
-    gram: Float[Array, "F F"],
-    moments: Float[Array, "F k"],
-    *,
-    ridge: Float[Array, ""] | float,
+    gram: Float[Array, "F F"], moments: Float[Array, "F k"], *, ridge: Float[Array, ""] | float
 ) -> Float[Array, "F k"]:
     """Least-squares coefficients from Σ φφᵀ and Σ φy.
 
-    Args:
-      gram: `[F, F]`, Σ φφᵀ.
-      moments: `[F, k]`, Σ φy.
-      ridge: added to the diagonal, relative to it, so that the units of a feature do not matter; a
-        feature that is never seen gets zero.
-
-    Returns:
-      `[F, k]`.
+    The ridge is relative to the diagonal that it is added to, so that the units of a feature do not
+    matter; a feature that is never seen gets zero.
     """
     diagonal = jnp.diagonal(gram)
     positive = diagonal > 0

@@ -1,7 +1,5 @@
 """The network that policies and models share: dense layers with tanh between them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

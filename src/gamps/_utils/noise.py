@@ -4,8 +4,6 @@ A policy or model says how many it needs (`noise_size`) and turns them into a dr
 standard normal numbers is as likely as they are: that is the antithetic draw, for every part alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -25,14 +23,7 @@ def normal(key: Key[Array, ""], shape: Sequence[int], dtype: Any) -> Float[Array
 
 
 def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Array, ""]:
-    """Invert the distribution function of softmax(logits) at Φ(noise).
-
-    Args:
-      logits: unnormalised log-probabilities; -inf is allowed but not for all.
-      noise: one standard normal number.
-
-    Returns:
-      An index of positive probability.
+    """Invert the distribution function of softmax(logits) at Φ(noise); some logits may be -inf.
 
     Examples:
       >>> logits = jnp.log(jnp.array([0.2, 0.0, 0.8]))

@@ -1,7 +1,5 @@
 """Numbers over runs as a table shows them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Each worker keeps to one core, so that two of them do not fight for the same, an
 parent does, however that ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import multiprocessing
@@ -86,9 +84,6 @@ def share_out(
 
     Yields:
       The item's number and its result, as they are finished.
-
-    Raises:
-      WorkerError: if a worker is killed.
     """
     if workers <= 1 or len(items) <= 1:
         for i, item in enumerate(items):

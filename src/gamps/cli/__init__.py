@@ -3,8 +3,6 @@
 A command is imported when it is called, so that `gamps --help` answers at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """`gamps collect`: a log of a known policy, kept as a Minari dataset."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`gamps compare`: several runs beside each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations

@@ -1,7 +1,5 @@
 """`gamps evaluate`: whether the policy of a run may be deployed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gamps export`: a policy out of its run folder."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """`gamps import` and `gamps fit-behaviour`: logs from where people have them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`gamps inspect`: whether a log is fit to learn from."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Annotated

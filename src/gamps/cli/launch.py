@@ -1,7 +1,5 @@
 """`gamps launch` and `gamps sweep`: trainings that outlive the processes they run in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gamps play`: an exported policy in a Gymnasium environment."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Annotated, Any

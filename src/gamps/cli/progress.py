@@ -1,7 +1,5 @@
 """How a training goes on, shown while it does: a live table or lines, and a picture at the end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`gamps report`: one page on a run that one can look at, print and send."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Runs of others: what reading one imports is named before it is imported."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

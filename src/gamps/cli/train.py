@@ -1,7 +1,5 @@
 """`gamps train` and `gamps resume`: from a log to a policy, in one run folder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One attempt of a job: processes start, join each other and work, until the first is gone."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

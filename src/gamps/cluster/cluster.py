@@ -1,7 +1,5 @@
 """A Ray to work in: one of our own on this machine, or a cluster that is there already."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -5,8 +5,6 @@ processes as there is room for join each other and go on from the last checkpoin
 training is done or one of them is gone; then the others are ended and the next attempt begins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several processes in one program: how they find each other, and the devices they work on."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Tasks of a sweep shared out by Ray: whatever is lost is run again, and goes on where it was."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path

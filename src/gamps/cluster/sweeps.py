@@ -5,8 +5,6 @@ run again: it goes on from its checkpoints, and its result, written whole or not
 same bytes.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence

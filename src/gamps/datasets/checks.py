@@ -1,7 +1,5 @@
 """What is checked of the numbers of a log: densities against their policy, and clipped actions."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -33,9 +31,6 @@ def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Itera
     Args:
       numbers: which episode of the log each row is; by default they are numbered alike.
       file: name fields as a Minari file does; its infos have one entry before the first step.
-
-    Raises:
-      DatasetError: with the episode's number.
     """
     try:
         yield
@@ -51,11 +46,7 @@ def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Itera
 
 
 def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
-    """Every stored density against the policy that is said to have drawn the action.
-
-    Raises:
-      DatasetError: naming the row and the step.
-    """
+    """Every stored density against the policy that is said to have drawn the action."""
     try:
         expected = np.asarray(_log_probs(behaviour, trajectories))
     except (TypeError, ValueError, IndexError, AttributeError) as error:
@@ -103,12 +94,7 @@ class Extremes(NamedTuple):
 def extremes_of(
     trajectories: Trajectories, numbers: Sequence[int] | None = None
 ) -> Extremes | None:
-    """The extremes of continuous actions; None for choices.
-
-    Args:
-      trajectories: some episodes of a log.
-      numbers: which they are; by default counted from zero.
-    """
+    """The extremes of continuous actions, of episodes that `numbers` counts; None for choices."""
     actions, mask = np.asarray(trajectories.actions), np.asarray(trajectories.mask)
     if actions.dtype.kind != "f" or actions.size == 0:
         return None
@@ -137,11 +123,7 @@ def joined(one: Extremes | None, other: Extremes | None) -> Extremes | None:
 
 
 def check_not_clipped(extremes: Extremes | None) -> None:
-    """Continuous draws hardly repeat their own extremes: where they do, something cut them off.
-
-    Raises:
-      DatasetError: naming the dimension, and the episode and the step of one such action.
-    """
+    """Continuous draws hardly repeat their own extremes: where they do, something cut them off."""
     if extremes is None:
         return
     low, high = extremes.values

@@ -1,7 +1,5 @@
 """Log a policy in any environment: Gymnasium's in worker processes, ours in one compiled call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,9 +39,6 @@ def collect(
       workers: processes to simulate in; functional environments need none.
       advance: called once a finished group of episodes, for a progress bar.
 
-    Returns:
-      Trajectories, validated.
-
     Examples:
       >>> import jax
       >>> from gamps.envs import Minigolf
@@ -67,11 +62,7 @@ _functional = eqx.filter_jit(envs.collect)
 
 
 def limit_of(env: Make) -> int:
-    """Where an environment cuts its episodes off by itself.
-
-    Raises:
-      SettingError: if it never does.
-    """
+    """Where an environment cuts its episodes off by itself; one that never does is refused."""
     built = make_env(env)
     spec = built.spec
     built.close()

@@ -1,7 +1,5 @@
 """Logs as one long run of steps, the shape of D4RL and of most tables, cut into episodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -32,9 +30,6 @@ def from_flat(
         episode is all that is known of where its last step but one led to: its own action and
         reward are dropped, which is refused where the environment ended the episode.
       behaviour_log_prob: `[n]`, or None if the densities have yet to be estimated.
-
-    Returns:
-      Episodes, for `from_episodes`, `save` or `behaviour.estimate`.
 
     Raises:
       DatasetError: naming the array and the step.

@@ -1,7 +1,5 @@
 """The SHA-256 of a dataset's files, kept beside them: whatever changes a file later is seen."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
@@ -17,15 +15,7 @@ def write_hashes(folder: Path) -> None:
 
 
 def check_hashes(folder: Path, digests: dict[str, str] | None = None) -> None:
-    """Compare the files with their hashes, if there are any; other people's logs have none.
-
-    Args:
-      folder: the dataset's.
-      digests: the hashes of its files, if they are known already.
-
-    Raises:
-      DatasetError: at the first file that differs.
-    """
+    """Compare the files with their hashes, if there are any; other people's logs have none."""
     if not (folder / HASHES).exists():
         return
     fix = "Get the dataset again; if you changed it on purpose, delete sha256.json"

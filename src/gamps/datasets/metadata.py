@@ -1,7 +1,5 @@
 """What a Minari dataset says about itself: where it lies, its policy, its discount."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,8 @@ from gamps.errors import DatasetError, DescriptionError
 from gamps.policies import Policy, rebuild
 
 
-def dataset_folder(name: str | Path) -> Path:
-    """The folder of a dataset, by its name or its path.
-
-    Raises:
-      DatasetError: if there is no data.
-    """
+def place_of(name: str | Path) -> Path:
+    """The folder of a dataset, by its name or its path, which must hold data."""
     minari_package()
     path = recover_folder(Path(name))
     folder = path if path.is_dir() else folder_of(str(name))

@@ -1,7 +1,5 @@
 """Trajectories as Minari takes them: one buffer an episode, with the density of every action."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any

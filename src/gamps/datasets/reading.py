@@ -5,8 +5,6 @@ each field is compared with the others, and the densities with the policy that i
 the actions, before anything is learned from them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +14,7 @@ import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import (
-    behaviour_of,
-    dataset_folder,
-    discount_of,
-    kind_of,
-    read_metadata,
-)
+from gamps.datasets.metadata import behaviour_of, discount_of, kind_of, place_of, read_metadata
 from gamps.datasets.writing import LOG_PROB
 from gamps.errors import DatasetError
 from gamps.policies import Policy
@@ -55,13 +47,10 @@ def load(name: str | Path) -> Dataset:
     Args:
       name: a dataset's name, or the path of a folder that was copied from elsewhere.
 
-    Returns:
-      The log, its behaviour policy and its discount.
-
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
-    folder = dataset_folder(name)
+    folder = place_of(name)
     metadata, env_spec = read_metadata(folder / "data")
     behaviour, discount = behaviour_of(metadata), discount_of(metadata)
     densities = usable_densities(name, metadata)
@@ -77,7 +66,7 @@ def load(name: str | Path) -> Dataset:
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
     """Episodes, discount, and the kind of densities, which are not looked at themselves."""
-    folder = dataset_folder(name)
+    folder = place_of(name)
     metadata, _ = read_metadata(folder / "data")
     check_hashes(folder)
     episodes = list(each_episode(folder / "data", metadata))
@@ -85,11 +74,7 @@ def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
 
 
 def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
-    """The kind of densities.
-
-    Raises:
-      DatasetError: if they are missing.
-    """
+    """The kind of densities; missing ones are refused."""
     densities = kind_of(metadata)
     if densities == "missing":
         raise DatasetError(
@@ -101,11 +86,7 @@ def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
 
 
 def each_episode(data: Path, metadata: dict[str, Any]) -> Iterator[Episode]:
-    """Read one episode after the other, the fields of each compared with one another.
-
-    Raises:
-      DatasetError: naming the field and the episode; at the end, if the totals are others.
-    """
+    """One episode after the other, its fields compared with one another; the totals at the end."""
     import h5py
 
     steps = 0

@@ -1,7 +1,5 @@
 """The shards of a Minari dataset, kept beside its data and made when they are first wanted."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +30,6 @@ def shards_of(
       folder: where the shards are kept; beside the data by default.
       steps: of a shard, about.
       advance: called once an episode while shards are made; `stream(name).n_trajectories` in all.
-
-    Returns:
-      The shards, opened.
 
     Raises:
       DatasetError: if the dataset cannot be trusted.

@@ -1,7 +1,5 @@
 """A log of any size written as shards, in one pass that holds a few of them at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -13,14 +11,7 @@ import safetensors.numpy
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, write_synced
 from gamps._utils.console import silent
-from gamps.datasets.checks import (
-    Extremes,
-    check_densities,
-    check_not_clipped,
-    extremes_of,
-    joined,
-    naming,
-)
+from gamps.datasets import checks
 from gamps.datasets.shard_reader import (
     MANIFEST,
     ROWS,
@@ -67,9 +58,6 @@ def write_shards(
       overwrite: replace shards that are there.
       advance: called once an episode, for a progress bar.
 
-    Returns:
-      The shards, opened.
-
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be used.
       OutputError: if the folder exists, or cannot be written.
@@ -113,12 +101,12 @@ class _Writer:
         self.entries: list[Entry] = []
         self.columns: dict[str, list[np.ndarray]] = {"episodes": [], "lengths": []}
         self.waiting: dict[int, list[tuple[int, Episode]]] = {}
-        self.extremes: Extremes | None = None
+        self.extremes: checks.Extremes | None = None
         self.spaces: tuple[Any, ...] = ()
 
     def add(self, episode: Episode) -> None:
         """Let an episode wait; write its bucket if that is full."""
-        with naming((self.count,)):
+        with checks.naming((self.count,)):
             slim = _slim(episode)
         bucket = bucket_of(len(slim.rewards))
         bucketed = self.waiting.setdefault(bucket, [])
@@ -133,19 +121,19 @@ class _Writer:
             raise DatasetError("episodes", "none", "Log at least one")
         for bucket in sorted(self.waiting):
             self._write(bucket, self.waiting[bucket])
-        check_not_clipped(self.extremes)
+        checks.check_not_clipped(self.extremes)
         columns = {name: np.concatenate(parts) for name, parts in self.columns.items()}
         entries = [entry._asdict() for entry in self.entries]
         return {"rows_sha256": self._file(ROWS, columns), "entries": entries}
 
     def _write(self, bucket: int, episodes: list[tuple[int, Episode]]) -> None:
         numbers = [number for number, _ in episodes]
-        with naming(numbers):
+        with checks.naming(numbers):
             log = from_episodes([episode for _, episode in episodes], length=bucket)
             self._check_space(log)
             if self.behaviour is not None:
-                check_densities(log, self.behaviour)
-        self.extremes = joined(self.extremes, extremes_of(log, numbers))
+                checks.check_densities(log, self.behaviour)
+        self.extremes = checks.joined(self.extremes, checks.extremes_of(log, numbers))
         lengths = np.asarray([len(episode.rewards) for _, episode in episodes], dtype=np.int32)
         longest = int(lengths.max())
         arrays = {name: _single(getattr(log, name))[:, :longest] for name in FIELDS[1:]}

@@ -5,8 +5,6 @@ groups out. Noise and environment seeds are drawn beforehand, one row an episode
 depend on how many workers made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -45,11 +43,7 @@ class _Group(NamedTuple):
 
 
 def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
-    """The environment, cut off after `steps` if given.
-
-    Raises:
-      SettingError: if Gymnasium cannot make it, in its own words.
-    """
+    """The environment, cut off after `steps` if given; refused in Gymnasium's own words."""
     limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
     try:
         if isinstance(make, str):

@@ -1,21 +1,12 @@
 """Logs read one episode after the other, for those that do not fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gamps.datasets.checks import (
-    Extremes,
-    check_densities,
-    check_not_clipped,
-    extremes_of,
-    joined,
-    naming,
-)
+from gamps.datasets import checks
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import behaviour_of, dataset_folder, discount_of, read_metadata
+from gamps.datasets.metadata import behaviour_of, discount_of, place_of, read_metadata
 from gamps.datasets.reading import each_episode, usable_densities
 from gamps.policies import Policy
 from gamps.trajectories import Episode, from_episodes
@@ -51,15 +42,15 @@ class Stream(NamedTuple):
         Raises:
           DatasetError: naming the field, the episode and the step that cannot be trusted.
         """
-        extremes: Extremes | None = None
+        extremes: checks.Extremes | None = None
         for number, episode in enumerate(self.fields()):
-            with naming((number,), file=True):
+            with checks.naming((number,), file=True):
                 row = from_episodes([episode], length=bucket_of(len(episode.rewards)))
                 if self.behaviour is not None:
-                    check_densities(row, self.behaviour)
-            extremes = joined(extremes, extremes_of(row, (number,)))
+                    checks.check_densities(row, self.behaviour)
+            extremes = checks.joined(extremes, checks.extremes_of(row, (number,)))
             yield episode
-        check_not_clipped(extremes)
+        checks.check_not_clipped(extremes)
         check_hashes(self.folder)
 
     def fields(self) -> Iterator[Episode]:
@@ -82,7 +73,7 @@ def stream(name: str | Path) -> Stream:
     Raises:
       DatasetError: if it is not there, or its metadata cannot be trusted.
     """
-    folder = dataset_folder(name)
+    folder = place_of(name)
     metadata, env_spec = read_metadata(folder / "data")
     behaviour, discount = behaviour_of(metadata), discount_of(metadata)
     densities = usable_densities(name, metadata)

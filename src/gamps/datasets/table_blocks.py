@@ -1,7 +1,5 @@
 """Tables on disk, read a block of rows at a time."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path

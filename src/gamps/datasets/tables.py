@@ -4,8 +4,6 @@ An episode's last row may hold observations only, its action and reward left emp
 episode ended. Otherwise columns of next observations say it, or the last row is used up for it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,14 +46,7 @@ class Columns(NamedTuple):
 
 
 def read_table(path: Path, columns: Columns) -> list[Episode]:
-    """Read a table of steps.
-
-    Args:
-      path: ends in .csv or .parquet.
-      columns: which hold what.
-
-    Returns:
-      Episodes in the order of the table.
+    """Read a table of steps, .csv or .parquet, into episodes in the order of the table.
 
     Raises:
       DatasetError: naming the column and the row, counted from one without the heading.
@@ -70,12 +61,6 @@ def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[
       path: ends in .csv or .parquet.
       columns: which hold what.
       rows: to read at a time; so many are held, and those of one episode.
-
-    Yields:
-      Episodes in the order of the table.
-
-    Raises:
-      DatasetError: naming the column and the row, counted from one without the heading.
     """
     chosen = (
         columns.episode, *columns.observations, *columns.actions, columns.reward, columns.log_prob,

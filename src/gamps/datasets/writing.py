@@ -6,8 +6,6 @@ behaviour policy as plain data and the discount. `sha256.json` beside the data h
 each file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,11 +31,7 @@ Densities = Literal["known", "estimated", "missing"]
 
 
 def minari_package() -> ModuleType:
-    """Minari with its hdf5 storage.
-
-    Raises:
-      MissingExtraError: if it is not installed.
-    """
+    """Minari with its hdf5 storage."""
     try:
         import h5py  # noqa: F401
         import minari

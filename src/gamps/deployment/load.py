@@ -1,7 +1,5 @@
 """An exported policy in use: nothing here trains, and nothing of the training is imported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

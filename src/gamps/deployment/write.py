@@ -6,8 +6,6 @@ and standard normal numbers to action), both serialised by `jax.export` for ever
 needs nothing of this package: `jax.export.deserialize(file.read_bytes()).call(observation)`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -44,9 +42,6 @@ def export(
       notes: more to be kept in the description.
       onnx: write `mean.onnx` beside it, out of the folder; needs the extra `onnx`.
 
-    Returns:
-      The folder.
-
     Raises:
       OutputError: if there is something already, or it cannot be written.
     """
@@ -78,11 +73,7 @@ def export(
 
 
 def refuse_taken(out: Path, *, onnx: bool = False) -> None:
-    """Refuse to export to where something is; nothing is written.
-
-    Raises:
-      OutputError: if there is something already.
-    """
+    """Refuse to export to where something is; nothing is written."""
     for path in (out, *((_beside(out),) if onnx else ())):
         if path.exists():
             raise OutputError(f"{path}: exists already. Choose another --out")

@@ -1,7 +1,5 @@
 """A functional environment as an ordinary Gymnasium one, NumPy in and NumPy out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -9,8 +9,6 @@ An observation is the distance `[1]`; it is negative when the ball has reached t
 reward and termination are functions of (s, s'), for real and imagined strokes alike.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

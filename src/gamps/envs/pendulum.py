@@ -5,8 +5,6 @@ part: reward, termination, discount, and the noisy linear controller that made t
 the pole and not at the cart, so it drifts away and loses the pole after about a hundred steps.
 """
 
-from __future__ import annotations
-
 import math
 
 import jax.numpy as jnp

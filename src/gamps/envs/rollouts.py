@@ -1,7 +1,5 @@
 """Run a functional environment under a policy, thousands of episodes in one compiled call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -29,9 +27,6 @@ def collect(
       key: randomness of environment and policy, independent for each episode.
       n: episodes.
       steps: an episode longer than this is cut off (`terminated` False).
-
-    Returns:
-      Trajectories padded to `steps`.
     """
 
     def step(carry: Any, key: Array) -> Any:

@@ -4,8 +4,6 @@ The physics is Gymnasium's own; here is the known part: reward, policy class, di
 are clipped to ±1 inside MuJoCo, while the control cost and every density are of the raw action.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ level only, has no integral part and the wrong offset, so that it settles well b
 Levels are shares of a tank's height; the pump takes what is between nothing and full power.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -9,8 +9,6 @@ followed; what both leave open is data, in `Layout`.
 An observation is the pair (cell, effect that led there); cells are numbered by rows.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from typing import Any
@@ -146,11 +144,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return jnp.stack([cell, jnp.asarray(STAY, cell.dtype)])
 
     def transition(
-        self,
-        state: Int[Array, "2"],
-        action: Int[Array, ""],
-        rng: PRNGKeyArray,
-        params: None = None,
+        self, state: Int[Array, "2"], action: Int[Array, ""], rng: PRNGKeyArray, params: None = None
     ) -> Int[Array, "2"]:
         """Draw the effect and move."""
         del params

@@ -1,7 +1,5 @@
 """Many runs as one number: the interquartile mean, and an interval that keeps strata apart."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every estimate of one policy, side by side; the verdict rests on one of them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -107,13 +105,7 @@ def cases(
 ) -> dict[str, Case]:
     """By name: doubly robust estimates with the Q that is fitted to the log, and with the model's.
 
-    Args:
-      key: of imagined episodes, features and actions.
-      policy: to be judged.
-      learned: episodes to fit Q to.
-      held_out: episodes to judge by.
-      task: the known part of the problem.
-      model: of the training.
+    Arguments as of `evaluate`; the key is of imagined episodes, features and actions.
     """
     key_model, key_fit, key_at = jax.random.split(key, 3)
     discount, steps = float(task.discount), max(learned.n_steps, held_out.n_steps)
@@ -132,13 +124,7 @@ def cases(
 def estimates(
     given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
 ) -> dict[str, Estimate]:
-    """Each of the `cases` with its interval.
-
-    Args:
-      given: by name.
-      interval: student or bootstrap.
-      confidence: of each bound.
-    """
+    """Each of the `cases` with its interval; arguments as of `evaluate`."""
     by_name = {}
     for name, case in given.items():
         terms = ESTIMATORS[case.estimator](case.found)

@@ -4,8 +4,6 @@ A value is the mean discounted return of an episode, as long as the log's are. O
 the environment ended nothing is earned afterwards; one that was cut off is left out from there on.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Fitted Q evaluation: the policy's value from the log's own transitions, without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

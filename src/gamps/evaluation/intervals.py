@@ -1,7 +1,5 @@
 """Intervals of an estimate: Student's t, bootstrap, and one that assumes no distribution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial

@@ -40,15 +40,7 @@ class Terms(NamedTuple):
 
 
 def value(terms: Terms, counts: np.ndarray | None = None) -> np.ndarray:
-    """The estimate, of the log or of resampled ones.
-
-    Args:
-      terms: of the estimator.
-      counts: `[..., N]`, how often each trajectory counts; once each by default.
-
-    Returns:
-      One number for every row of counts.
-    """
+    """The estimate, of the log or, by `counts` `[..., N]` of each trajectory, of resampled ones."""
     if counts is None:
         counts = np.ones(len(terms.numerators))
     above, below = counts @ terms.numerators, counts @ terms.denominators

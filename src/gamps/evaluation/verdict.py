@@ -1,7 +1,5 @@
 """Whether a policy may be deployed: its improvement, a bound of it, and a word."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

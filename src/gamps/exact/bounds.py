@@ -6,8 +6,6 @@ offered: `printed=True` gives (1 - γ)^-2 as the paper has it, which a 3-state M
 Q = Σ δ r / (1 - γ) when δ is normalised.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -69,17 +67,6 @@ def gradient_aware_bound(
     """Theorem 1: γ √2 Z R_max (1 - γ)^-3 √E_η[KL].
 
     Holds with the exponent 3. With `printed=True` (exponent 2) it is not a bound.
-
-    Args:
-      mdp: the true MDP.
-      model_transitions: `[S, A, S]`, p̂.
-      pi: `[S, A]` policy.
-      scores: `[S, A, d]` of ∇ log π(a|s).
-      q: order of the norm.
-      printed: the constant as the paper prints it.
-
-    Returns:
-      The right-hand side of the theorem.
     """
     norms = score_norm_table(scores, q)
     _, z = tabular.score_magnitude(mdp, pi, norms)

@@ -5,8 +5,6 @@ Policies enter as a table `pi [S, A]` of probabilities and, where scores are nee
 of zero reward or as missing mass (rows of `transitions` that sum to less than one).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx
@@ -80,16 +78,10 @@ def reachability(mdp: MDP, pi: Float[Array, "S A"]) -> Float[Array, "SA SA"]:
 def occupancy(
     mdp: MDP, pi: Float[Array, "S A"], *, horizon: int | None = None
 ) -> Float[Array, "S A"]:
-    """The discounted state-action distribution δ_μ.
+    """The discounted state-action distribution δ_μ = (1 - γ) Σ_t γ^t Pr(s_t = s, a_t = a).
 
-    Args:
-      mdp: the finite MDP.
-      pi: `[S, A]` policy.
-      horizon: None for the infinite sum; else only its first `horizon` terms, whose total is
-        1 - γ^horizon: what logs cut off at that length can show.
-
-    Returns:
-      `[S, A]`, (1 - γ) Σ_t γ^t Pr(s_t = s, a_t = a).
+    With a horizon only its first terms are added, whose total is 1 - γ^horizon: what logs cut off
+    at that length can show.
     """
     start = (mdp.initial[:, None] * pi).ravel()
     if horizon is None:
@@ -175,16 +167,7 @@ def model_value_gradient(
 def score_magnitude(
     mdp: MDP, pi: Float[Array, "S A"], norms: Float[Array, "S A"]
 ) -> tuple[Float[Array, "S A"], Float[Array, ""]]:
-    """The gradient-magnitude distribution ν and its normaliser Z (Theorem weighting).
-
-    Args:
-      mdp: the finite MDP.
-      pi: `[S, A]` policy.
-      norms: `[S, A]` of ‖∇ log π(a|s)‖_q.
-
-    Returns:
-      `ν [S, A]` and `Z`, the expected score norm under δ_μ.
-    """
+    """The distribution ν of the score's size, and Z, its mean under δ_μ (Theorem weighting)."""
     mass = occupancy(mdp, pi) * norms
     total = jnp.sum(mass)
     return mass / total, total

@@ -1,7 +1,5 @@
 """What an ensemble thinks of a policy: whole imagined episodes, member by member."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

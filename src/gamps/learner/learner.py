@@ -3,8 +3,6 @@
 The policy handed out need not be the last: after each round it and the best so far are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """What evidence chooses among: kinds of models, and ensembles of one kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Which model class, and how far ω is trusted: by trajectories that were held out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

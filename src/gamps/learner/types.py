@@ -1,7 +1,5 @@
 """What the default is set by, what it carries along, and what it hands out."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

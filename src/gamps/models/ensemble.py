@@ -78,11 +78,7 @@ class Ensemble(Model):
         return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, self.members)
 
     def alone(self, arrays: Any) -> Model:
-        """One member, within the ensemble's support.
-
-        Args:
-          arrays: the member's, as `jax.lax.map` over `eqx.filter(members, eqx.is_array)` gives.
-        """
+        """One member, within the ensemble's support, by its arrays."""
         if self.support is None:
             member: Model = eqx.combine(arrays, self.members)
             return member

@@ -40,11 +40,6 @@ class ActionEffect(FiniteModel):
         del observation
         return jax.nn.log_softmax(self.logits[action])[next_observation[1]]
 
-    @property
-    def noise_size(self) -> int:
-        """One number, inverted through the distribution function."""
-        return 1
-
     def step(
         self, observation: Int[Array, "2"], action: Int[Array, ""], noise: Float[Array, "1"]
     ) -> Int[Array, "2"]:
@@ -106,11 +101,6 @@ class Tabular(FiniteModel):
     ) -> Float[Array, ""]:
         """Log-probability of the next state."""
         return jax.nn.log_softmax(self.logits[observation, action])[next_observation]
-
-    @property
-    def noise_size(self) -> int:
-        """One number, inverted through the distribution function."""
-        return 1
 
     def step(
         self, observation: Int[Array, ""], action: Int[Array, ""], noise: Float[Array, "1"]

@@ -1,7 +1,5 @@
 """Models of the difference between successive observations, normal in each dimension."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx
@@ -44,10 +42,7 @@ class GaussianDifference(Model):
         return next_observations - observations
 
     def log_prob(
-        self,
-        observation: Float[Array, "D"],
-        action: Any,
-        next_observation: Float[Array, "D"],
+        self, observation: Float[Array, "D"], action: Any, next_observation: Float[Array, "D"]
     ) -> Float[Array, ""]:
         """Log-density of ε, and log-probability of staying where the rectifier cuts off."""
         mean, std = self.moments(observation, action)

@@ -126,10 +126,5 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
             least = jnp.maximum(LEAST_SHARE * UNBIASED * total / weight, SMALLEST)
         std = UNBIASED * deviation
         return LinearGaussianModel(
-            mean,
-            std,
-            self.features,
-            least,
-            reweighted=self.reweighted,
-            rectified=self.rectified,
+            mean, std, self.features, least, reweighted=self.reweighted, rectified=self.rectified
         )

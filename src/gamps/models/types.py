@@ -44,11 +44,7 @@ class ClosedFormModel(Model):
         return 1
 
     def statistics(
-        self,
-        observations: Any,
-        actions: Any,
-        next_observations: Any,
-        weights: Float[Array, "n"],
+        self, observations: Any, actions: Any, next_observations: Any, weights: Float[Array, "n"]
     ) -> Any:
         """Weighted sufficient statistics of `n` transitions: a sum, so shards add up."""
         raise NotImplementedError
@@ -60,6 +56,11 @@ class ClosedFormModel(Model):
 
 class FiniteModel(ClosedFormModel):
     """A model of finitely many states and actions, whose values can be solved exactly."""
+
+    @property
+    def noise_size(self) -> int:
+        """One number, inverted through the distribution function."""
+        return 1
 
     def transitions(self) -> Float[Array, "S A S"]:
         """p̂(s'|s, a) as a table."""

@@ -1,7 +1,5 @@
 """Each recipe's best setting on Swimmer, as the exploration on other seeds chose it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gamps.paper.swimmer_setup import Treatment, baseline_of, ratio_of, run

@@ -1,7 +1,5 @@
 """The paper's bounds beside the true error of the gradient, for four models of the gridworld."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ A cell's result is a small JSON file in the run folder, written when it is finis
 that was interrupted, however it was, goes on with the cells that are missing.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -47,9 +45,6 @@ def run_cells(
       folder: where results are kept, one file a cell.
       workers: processes to share the work out to.
       advance: called once a finished cell.
-
-    Returns:
-      Results by name, in the order of `cells`.
 
     Raises:
       OutputError: if the folder holds a cell of that name with other arguments.

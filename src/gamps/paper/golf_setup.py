@@ -1,7 +1,5 @@
 """Minigolf as its experiment sets it up: logs, recipes, and what a learned policy is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -47,11 +45,7 @@ def logs_of(env: Minigolf, keys: Key[Array, "seeds"], *, std: float, n: int) -> 
 
 
 def recipe_on(
-    env: Minigolf,
-    name: str,
-    log: Trajectories,
-    treatment: Treatment,
-    learning_rate: float = 0.08,
+    env: Minigolf, name: str, log: Trajectories, treatment: Treatment, learning_rate: float = 0.08
 ) -> Search:
     """A recipe with the settings of the paper's appendix."""
     # A block holds the 180 or so real steps of a log; with a larger one, seeds roll out padding.

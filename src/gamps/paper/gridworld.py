@@ -1,7 +1,5 @@
 """Learning curves of the four recipes on the gridworld, for logs of different sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -10,16 +8,10 @@ import numpy as np
 
 from gamps._utils import console, figures, summaries
 from gamps.envs.two_areas import two_areas
+from gamps.paper import treatments
 from gamps.paper.best_settings import stabilised
 from gamps.paper.setup import FitName, LayoutName, best_return, fit_of, learn, logs_of, true_return
-from gamps.paper.treatments import (
-    MODEL_FREE,
-    RECIPES,
-    BaselineName,
-    baseline_of,
-    final_and_best,
-    seed_keys,
-)
+from gamps.paper.treatments import MODEL_FREE, RECIPES, BaselineName, baseline_of, seed_keys
 
 TreatmentName = BaselineName | Literal["stabilised"]
 
@@ -92,7 +84,7 @@ def gridworld(
     def summarised(numbers: Callable[[dict[str, np.ndarray]], Any]) -> dict[str, Any]:
         return {b: {str(n): numbers(by_n[n]) for n in by_n} for b, by_n in curves.items()}
 
-    results = summarised(lambda of_n: {name: final_and_best(c) for name, c in of_n.items()})
+    results = summarised(lambda n: {k: treatments.final_and_best(c) for k, c in n.items()})
     paired, optimum = summarised(_paired), best_return(env)
     settings = dict(
         seeds=seeds,

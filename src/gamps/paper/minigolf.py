@@ -1,7 +1,5 @@
 """Learning curves on minigolf: continuous states and actions, Q by imagined rollouts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

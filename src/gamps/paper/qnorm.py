@@ -1,7 +1,5 @@
 """Does the order of the score norm matter? The paper's figure of q in {1, 2, ∞}."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

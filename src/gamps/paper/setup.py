@@ -1,7 +1,5 @@
 """The two-areas problem as every gridworld experiment sets it up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, cast
 

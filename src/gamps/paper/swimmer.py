@@ -1,7 +1,5 @@
 """Learning curves on Swimmer: the real simulator, a network for a model, four recipes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

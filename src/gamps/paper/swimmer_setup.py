@@ -1,7 +1,5 @@
 """Swimmer as its experiments set it up: one run of one recipe on one log, in the real simulator."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache

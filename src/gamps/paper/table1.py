@@ -1,7 +1,5 @@
 """The estimation table of the gridworld: accuracy, error of Q, direction of the gradient."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recipes and baselines that experiments compare, and how differences are counted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Literal

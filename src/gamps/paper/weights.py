@@ -1,7 +1,5 @@
 """Where the weight goes: state-action visits beside gradient-aware weights, on the grid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

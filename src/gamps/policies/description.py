@@ -1,7 +1,5 @@
 """A policy as plain data, so that a log can say who made it without running code when read."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -5,8 +5,6 @@ everything computed from the ratios is only as good as the fit. Hence the cross-
 calibration, which compares how often actions fall where the fit says they should.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -62,9 +60,6 @@ def estimate(
       key: of the folds and the network's start.
       episodes: their densities are ignored.
       kinds: of `affine` and `network`; for choices there is `choices` only.
-
-    Returns:
-      The policy and the log with its densities.
     """
     if len(episodes) < FOLDS:
         problem = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"
@@ -94,12 +89,9 @@ def estimate(
 
 
 def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
-    """The policy of one kind that makes the logged actions most likely.
+    """The policy of a kind that makes the logged actions most likely, whatever their densities.
 
-    Args:
-      key: a network's first weights.
-      log: its densities are not looked at.
-      kind: `affine`, `network`, or `choices`.
+    Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`.
     """
     fits = {"affine": _affine, "network": _network, "choices": _choices}
     if kind not in fits:

@@ -1,7 +1,5 @@
 """Feature maps: what a linear policy is linear in. Any function of one observation will do."""
 
-from __future__ import annotations
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp

@@ -62,16 +62,7 @@ def log_probs(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]
 
 
 def score_norms(policy: Policy, trajectories: Trajectories, *, q: float) -> Float[Array, "N T"]:
-    """‖∇ log π(a_t|s_t)‖_q of every logged action, for any policy.
-
-    Args:
-      policy: all its floating-point arrays are its parameters.
-      trajectories: the logged actions.
-      q: order of the norm, from 1 to infinity.
-
-    Returns:
-      `[N, T]`; padded steps hold the norm of the repeated last action.
-    """
+    """‖∇ log π(a_t|s_t)‖_q of every logged action; padded steps repeat that of the last action."""
 
     def norm(observation: Any, action: Any) -> Array:
         parameters, static = eqx.partition(policy.local(observation), eqx.is_inexact_array)

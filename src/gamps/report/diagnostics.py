@@ -1,7 +1,5 @@
 """What the pictures of a run are drawn from: numbers on the host."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """One HTML file that holds all it shows: no script, no request, reads on a screen and on paper."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -93,14 +91,7 @@ def png(figure: Any) -> bytes:
 
 
 def page(title: str, subtitle: str, sections: Iterable[Section], images: dict[str, bytes]) -> str:
-    """The whole file.
-
-    Args:
-      title: of the document.
-      subtitle: a line under it.
-      sections: in order.
-      images: PNG of every picture, by name.
-    """
+    """The whole file; `images` are the PNG of every picture, by name."""
     body = "\n".join(_section(section, images) for section in sections)
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return f"""<!DOCTYPE html>

@@ -1,7 +1,5 @@
 """The pictures of a run's report, each from plain arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the report of a run says, section by section: the verdict first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,7 @@ LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
 def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
-    """All of them.
-
-    Args:
-      run: the folder.
-      evaluation: what is in it, and what is said of it.
-    """
+    """What is in a run folder and what is said of it, the verdict first."""
     opened, key = evaluation.run, jax.random.key(evaluation.run.spec.seed)
     return [
         _verdict(evaluation),

@@ -1,7 +1,5 @@
 """From a specification to a training, on a log in memory or on disk."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

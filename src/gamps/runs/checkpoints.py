@@ -3,8 +3,6 @@
 Whatever happens to one, it is refused, and the one before it is used.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

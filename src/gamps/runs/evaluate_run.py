@@ -1,7 +1,5 @@
 """A run with what is said of it: the estimates, and the verdict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

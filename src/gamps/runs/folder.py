@@ -7,8 +7,6 @@ best.json       the policy to hand out, as plain data; last.json the last one
 training.png    how it went
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@ Fatal: training would fail or its result mean nothing. Warning: it will run, and
 what it can show. Note: worth knowing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The loop of a run: step, report, keep a checkpoint, until done, stopped or killed."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A run to look at: its specification, its log in two parts, and the progress that was kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

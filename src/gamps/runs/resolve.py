@@ -1,7 +1,5 @@
 """Task, policy, model and features by the names that a user gives them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable

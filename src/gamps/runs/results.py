@@ -7,8 +7,6 @@ runs/NAME           its run folder, as of gamps train
 workers/NAME.json   the process that is at it
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

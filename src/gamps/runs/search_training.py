@@ -1,7 +1,5 @@
 """A recipe of the paper's kind as a training: one `Search`, judged on episodes held out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

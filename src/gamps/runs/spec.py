@@ -1,7 +1,5 @@
 """The specification of a training, shared by commands, TOML files, sweeps and run folders."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import tomllib

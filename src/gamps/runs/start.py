@@ -1,7 +1,5 @@
 """Where every training starts, and where every one goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What can be trained: anything that starts, steps, and says how many steps there are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """The loop: Algorithm 1 with every part exchangeable."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

@@ -52,13 +52,8 @@ class Ratios(NamedTuple):
 def log_rho(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
     """Cumulative log-ratio of τ_{0:t}; padded steps repeat the last real one.
 
-    Args:
-      policy: the policy whose expectation is wanted.
-      trajectories: logged under the behaviour policy.
-
-    Returns:
-      `[N, T]`, -inf from the first action on that `policy` cannot take, and in a trajectory without
-      a step, such as fills up a shard.
+    It is -inf from the first action on that `policy` cannot take, and in a trajectory without a
+    step, such as fills up a shard.
     """
     ratios = log_probs(policy, trajectories) - trajectories.behaviour_log_prob
     cumulative = jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)

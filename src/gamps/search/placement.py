@@ -5,8 +5,6 @@ along one axis of a mesh, all else is on every device, and XLA's partitioner add
 Nothing else in the library knows of devices, except that rollouts stay within a shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -103,9 +101,6 @@ def shard_by_shard(function: Callable[..., Any], log: Trajectories, before: Any)
       function: from trajectories, and the number of real steps before them, to `[n, T]`.
       log: with as many trajectories on every device; otherwise it is taken whole.
       before: real steps before the log's first.
-
-    Returns:
-      `[N, T]`.
     """
     shards = dict(jax.sharding.get_abstract_mesh().shape).get(AXIS, 1)
     if shards == 1 or log.n_trajectories % shards:

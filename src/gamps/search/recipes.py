@@ -1,7 +1,5 @@
 """Named assemblies. A baseline differs from `gamps` by exactly the part it swaps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gamps.search import Search
@@ -26,9 +24,6 @@ def gamps(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
       trajectories: the log.
       task: reward, termination and discount.
       **parts: any field of `Search` to swap, for example `values=Exact(horizon=64)`.
-
-    Returns:
-      A `Search`, to be handed to `run`.
     """
     shared = {
         "fit": ClosedForm(),

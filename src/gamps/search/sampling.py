@@ -1,7 +1,5 @@
 """Some steps of a log in place of all of them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import equinox as eqx

@@ -4,8 +4,6 @@ A weighting is a callable `(policy, trajectories, ratios) -> weights [N, T]`. We
 be off by a common factor, which does not move the maximiser of a likelihood.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -35,10 +33,7 @@ class GradientAware(eqx.Module):
             raise SettingError("q", f"{self.q}", "A norm needs q ≥ 1; use math.inf for the maximum")
 
     def __call__(
-        self,
-        policy: Policy,
-        trajectories: Trajectories,
-        ratios: Ratios,
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios
     ) -> Float[Array, "N T"]:
         """`[N, T]`, zero where padded."""
         norms = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=self.q), 0.0)
@@ -49,10 +44,7 @@ class Ones(eqx.Module):
     """Every logged transition counts alike: maximum likelihood."""
 
     def __call__(
-        self,
-        policy: Policy,
-        trajectories: Trajectories,
-        ratios: Ratios,
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios
     ) -> Float[Array, "N T"]:
         """`[N, T]`, one on real steps."""
         del policy
@@ -85,10 +77,7 @@ class Mixed(eqx.Module):
     uniform: Float[Array, "*seeds"] | float = _share("uniform", 0.5)
 
     def __call__(
-        self,
-        policy: Policy,
-        trajectories: Trajectories,
-        ratios: Ratios,
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios
     ) -> Float[Array, "N T"]:
         """`[N, T]`, zero where padded."""
         mask = trajectories.mask
@@ -110,10 +99,7 @@ class Tempered(eqx.Module):
     exponent: Float[Array, "*seeds"] | float = _share("exponent", 0.5)
 
     def __call__(
-        self,
-        policy: Policy,
-        trajectories: Trajectories,
-        ratios: Ratios,
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios
     ) -> Float[Array, "N T"]:
         """`[N, T]`, zero where padded."""
         mask = trajectories.mask
@@ -155,10 +141,7 @@ class RewardWeighted(eqx.Module):
     steps: int = eqx.field(default=1, static=True)
 
     def __call__(
-        self,
-        policy: Policy,
-        trajectories: Trajectories,
-        ratios: Ratios,
+        self, policy: Policy, trajectories: Trajectories, ratios: Ratios
     ) -> Float[Array, "N T"]:
         """`[N, T]`, up to the factor c; zero where padded."""
         mask = trajectories.mask

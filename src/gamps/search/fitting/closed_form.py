@@ -1,7 +1,5 @@
 """The likelihood itself, and fits that need no search."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

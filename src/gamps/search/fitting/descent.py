@@ -1,7 +1,5 @@
 """Fits by descent, for models without a closed form."""
 
-from __future__ import annotations
-
 from types import NoneType
 from typing import Any
 

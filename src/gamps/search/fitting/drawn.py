@@ -1,7 +1,5 @@
 """Fits to some of the log, whose cost is set by the user."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The fit of an ensemble."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fresh actions at logged states, for policies that have moved away from the log's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

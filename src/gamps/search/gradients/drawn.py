@@ -1,7 +1,5 @@
 """Some of the logged pairs: an iteration whose cost is set by the user and not by the log."""
 
-from __future__ import annotations
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Key

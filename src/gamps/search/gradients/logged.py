@@ -1,7 +1,5 @@
 """The gradient of the paper: at every logged pair, and the sum that all of them share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import equinox as eqx
@@ -42,14 +40,9 @@ class Logged(eqx.Module):
 def off_policy(
     policy: Policy, trajectories: Trajectories, weighted_advantages: Float[Array, "N T"]
 ) -> Policy:
-    """(1/N) Σ_i Σ_t γ^t ρ_{0:t} (Q - b) ∇ log π(a_t|s_t).
+    """(1/N) Σ_i Σ_t γ^t ρ_{0:t} (Q - b) ∇ log π(a_t|s_t), of advantages up to a common scale.
 
     One reverse pass through the sum of weighted log-densities; no per-sample score is kept.
-
-    Args:
-      policy: where the gradient is taken.
-      trajectories: the states and actions.
-      weighted_advantages: `[N, T]`, γ^t ρ_{0:t} (Q - b) up to a common scale.
 
     Returns:
       The gradient as a policy-shaped tree: arrays where `policy` has floating-point arrays, None

@@ -1,7 +1,5 @@
 """Iterations over shards."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,11 +45,7 @@ class Parts(Protocol):
 
 
 def check(search: Search) -> None:
-    """Refuse what looks at the whole log at once.
-
-    Raises:
-      SettingError: naming the part.
-    """
+    """Refuse what looks at the whole log at once."""
     for name, allowed in (
         ("fit", (ClosedForm, Keep)),
         ("weighting", (GradientAware, Ones)),
@@ -148,23 +142,11 @@ def run(
     measure: Callable[[State], Any] = nothing,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[State, Info, Any]:
-    """`search.run` for a log that is not in memory.
+    """`search.run` for a log that is not in memory; each shard lies on the devices `over`, if any.
 
-    Args:
-      search: the assembled algorithm, of any shard.
-      shards: the log.
-      key: one key.
-      state: from `search.init`.
-      iterations: how many steps.
-      some: shards that an iteration takes, drawn anew without repetition; None takes all. What
-        they add up to is then an estimate, of the fit as of the gradient, at a cost that does not
-        grow with the log.
-      over: devices that each shard is laid out on; None for one.
-      measure: called on each new state.
-      progress: wraps the range of iterations.
-
-    Returns:
-      As `search.run`.
+    An iteration takes `some` shards, drawn anew without repetition; None takes all. What they add
+    up to is then an estimate, of the fit as of the gradient, at a cost that does not grow with the
+    log.
     """
     check(search)
     if iterations < 1:

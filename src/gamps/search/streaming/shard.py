@@ -1,7 +1,5 @@
 """What one shard adds to an iteration; each function is one compiled program a shape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

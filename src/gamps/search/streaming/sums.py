@@ -1,7 +1,5 @@
 """Sums of different scales, added without leaving what a float can hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

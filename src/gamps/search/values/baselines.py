@@ -4,8 +4,6 @@ A baseline returns γ^t ρ_{0:t} b, the product that is subtracted: where ratios
 product is finite though b is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exact values in a finite model: the known task on the estimated transitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

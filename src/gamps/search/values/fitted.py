@@ -1,7 +1,5 @@
 """Values by approximate dynamic programming on the model (eq. approximate_q)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -39,13 +37,9 @@ def moments(
     following: Float[Array, "n F"],
     mask: Bool[Array, "n"],
 ) -> tuple[Float[Array, "F F"], Float[Array, "F k"]]:
-    """What a regression needs of transitions; a sum, so blocks of a log add up.
+    """What a regression of φ(s, a) on r and φ(s', a') needs; a sum, so blocks of a log add up.
 
-    Args:
-      features: φ(s, a) of a transition.
-      rewards: its reward.
-      following: what φ(s', a') is expected to be; zero where the episode ends.
-      mask: rows that count.
+    What follows is zero where the episode ends, and rows count by the mask.
     """
     used = jnp.where(mask[:, None], features, 0.0).T
     # What padding imagines may be infinite, and nothing times that is not nothing.
@@ -56,22 +50,9 @@ def moments(
 
 
 def sweep(
-    gram: Float[Array, "F F"],
-    right: Float[Array, "F k"],
-    discount: Any,
-    *,
-    sweeps: int,
-    ridge: Any,
+    gram: Float[Array, "F F"], right: Float[Array, "F k"], discount: Any, *, sweeps: int, ridge: Any
 ) -> Float[Array, "sweeps F"]:
-    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before.
-
-    Args:
-      gram: from `moments`.
-      right: the same.
-      discount: γ.
-      sweeps: how many steps ahead the last looks.
-      ridge: of the regression, relative to its diagonal.
-    """
+    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before."""
     solved = regress(gram, right, ridge=ridge)
     gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
 

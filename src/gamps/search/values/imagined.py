@@ -1,7 +1,5 @@
 """Values by imagined trajectories, the estimator of the paper (section "Computing Q")."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from typing import Any, get_args

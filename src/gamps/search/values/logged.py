@@ -1,7 +1,5 @@
 """Values read off the log itself, without a model: what PGT and REINFORCE use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import equinox as eqx

@@ -15,8 +15,6 @@ Arrangement, for a CPU (`benchmarks.engine rollouts` measures it):
   that holds one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -158,9 +156,6 @@ def returns(
       actions: `[..., B]`, what they start with; drawn from the policy if None.
       tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
       penalty: taken from the reward for each unit of an ensemble's doubt beyond `FREE_DOUBT`.
-
-    Returns:
-      `[B]`.
     """
     size = states.shape[-1]
     act = method_of_columns(policy, "act", size)
@@ -215,9 +210,6 @@ def at_logged_steps(
         `[..., starts]`, actions `[..., starts]` and the block's number to one value a start.
       starts: how many to a block.
       dtype: of the values.
-
-    Returns:
-      `[N, T]`.
     """
 
     def of_shard(log: Trajectories, before: Any) -> Float[Array, "N T"]:

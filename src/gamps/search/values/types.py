@@ -1,7 +1,5 @@
 """What a value estimator returns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from jaxtyping import Array, Float
