@@ -62,17 +62,17 @@ _HOMES = {
     "learn": "gamps.learner",
     "load": "gamps.datasets",
     "load_policy": "gamps.deployment.load",
-    "recipes": "gamps.search",
     "split": "gamps.trajectories",
 }
-_ROOMS = ("envs", "policies")  # worlds to try things in, and policies to start from or to judge
+# The paper's recipes, policies to start from or to judge, and worlds to try things in.
+_MODULES = {"recipes": "gamps.search.recipes", "policies": "gamps.policies", "envs": "gamps.envs"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _ROOMS:
-        value = importlib.import_module(f"gamps.{name}")
+    elif name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
     else:
         raise AttributeError(f"module 'gamps' has no attribute {name!r}")
     globals()[name] = value
@@ -80,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_MODULES})

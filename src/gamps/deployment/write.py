@@ -28,7 +28,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 def export(
     policy: Policy,
     like: Trajectories,
-    out: Path,
+    out: str | Path,
     *,
     notes: dict[str, Any] | None = None,
     onnx: bool = False,
@@ -45,6 +45,7 @@ def export(
     Raises:
       OutputError: if there is something already, or it cannot be written.
     """
+    out = Path(out)
     refuse_taken(out, onnx=onnx)
     observation = jax.ShapeDtypeStruct(like.states.shape[2:], like.states.dtype)
     noise = jax.ShapeDtypeStruct((policy.noise_size,), jnp.result_type(float))

@@ -43,8 +43,8 @@ class Finding(NamedTuple):
 
 def inspect(
     log: Trajectories,
-    task: Task | None,
-    policy: Policy | None,
+    task: Task | None = None,
+    policy: Policy | None = None,
     *,
     densities: str = "known",
     discount: float | None = None,
