@@ -20,11 +20,11 @@ from gamps.deployment.load import load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
-from gamps.learner import Learner, Settings
+from gamps.learner import Candidate, Learner, Round, RunState, Settings
 from gamps.runs import SearchTraining, TrainSpec, checkpoints, folder, loop, start
 from gamps.runs.build import build, build_streamed, classes
 from gamps.runs.evaluate_run import evaluate_run
-from gamps.runs.state import arrays_of, to_json
+from gamps.runs.state import arrays_of, from_json, to_json
 from gamps.search import recipes
 from gamps.trajectories import Episode, split
 
@@ -82,6 +82,27 @@ def test_a_break_changes_nothing(tmp_path, make):
                 k: v for k, v in theirs.items() if k != "seconds"
             }
     assert json.loads((tmp_path / "whole" / "best.json").read_text())["class"] == "LinearGaussian"
+
+
+def test_decisions_come_back_from_json():
+    evidence = (Candidate("network", 0.0, -1.5), Candidate("quadratic", 0.5, -1.25))
+    made = Round("quadratic", 0.5, evidence, 80.0, 3.0, 2.5)
+    for state in (RunState(), RunState(1, 2.5, "by itself", made, (made, made))):
+        assert from_json(json.loads(json.dumps(to_json(state)))) == state
+
+
+def test_decisions_of_version_0_1_are_understood():
+    evidence = {"network, β = 0": -1.5, "quadratic, β = 0.5": -1.25}
+    made = {"model_class": "quadratic", "exponent": 0.5, "evidence": evidence, "weights_ess": 80.0,
+            "estimate": 3.0, "lower": 2.5}  # fmt: skip
+    content = {"rounds": [made], "evidence": evidence, "choice": ["network", 0.0]}
+    content |= {"weights_ess": 60.0, "best": 1, "best_lower": 2.5}
+    found = from_json(content)
+    expected = (Candidate("network", 0.0, -1.5), Candidate("quadratic", 0.5, -1.25))
+    assert found.rounds == (Round("quadratic", 0.5, expected, 80.0, 3.0, 2.5),)
+    assert found.now[:4] == ("network", 0.0, expected, 60.0)
+    assert (found.best, found.best_lower, found.stopped) == (1, 2.5, "")
+    assert from_json({"best": 4, "best_lower": -2.0}) == RunState(4, -2.0)
 
 
 def test_a_damaged_checkpoint_costs_iterations_and_not_the_run(tmp_path):
