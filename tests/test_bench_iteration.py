@@ -25,6 +25,7 @@ def given():
     return problem(20, 25, **SIZE)
 
 
+@pytest.mark.full
 def test_bare_takes_the_same_steps_as_the_library(given):
     """The same noise, hence the same numbers, over several iterations and all that is reported."""
     key = jax.random.key(3)

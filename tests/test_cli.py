@@ -192,6 +192,7 @@ def test_bench_rollouts_names_an_impossible_size(arguments, field, capsys):
     assert f"gamps: {field}" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_bench_rollouts_names_a_python_without_torch(capsys):
     words = ["rollouts", "--trajectories", "1", "--repeats", "1", "--torch-python"]
     with pytest.raises(SystemExit) as caught:

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 USE = """
 from typing import assert_type
 
@@ -56,6 +58,7 @@ MISUSES = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_project_type_checks_and_its_misuses_are_seen(tmp_path):
     """Each wrong line is reported with its error, and nothing else is."""
     (tmp_path / "project.py").write_text(USE + "\n".join(MISUSES) + "\n", encoding="utf-8")

@@ -104,6 +104,7 @@ def test_blocks_add_up():
     assert v[:, 0] == pytest.approx(np.full(1_700, -(1 + 2 * 0.5 + 3 * 0.25)), abs=1e-3)
 
 
+@pytest.mark.full
 def test_fitted_q_on_minigolf_against_the_true_game():
     """Ten logs: the mean error within five standard errors and a tenth of the improvement."""
     problem = minigolf()

@@ -149,6 +149,7 @@ def test_twenty_seeds_compile_once_a_shape_and_equal_sequential_runs():
     assert TRACES.count("one") == 1
 
 
+@pytest.mark.full
 def test_twenty_seeds_together_are_faster():
     """`benchmarks/seeds.py` shows five times and more; a loaded machine is granted half of that."""
     script = Path(__file__).parent.parent / "benchmarks" / "seeds.py"
