@@ -20,9 +20,9 @@ import numpy as np
 
 from gamps._utils import atomic_io
 from gamps._utils.summaries import plain
-from gamps.errors import DescriptionError, OutputError, RunError
+from gamps.errors import OutputError, RunError
 from gamps.learner import Progress
-from gamps.policies import describe
+from gamps.policies.description import describe_known
 from gamps.runs import folder
 from gamps.runs.spec import TrainSpec
 from gamps.runs.start import start, until_free
@@ -106,10 +106,6 @@ def _result(
 ) -> dict[str, Any]:
     metrics = folder.metrics(run)[-1]
     metrics.pop("seconds", None)
-    try:
-        best: Any = describe(progress.best)
-    except DescriptionError:  # a class of the user's own is in the checkpoints only
-        best = None
     names = ("best", "best_lower", "stopped")
     known = {name: getattr(progress.run, name) for name in names}
     decided = {name: value for name, value in known.items() if value not in (None, "")}
@@ -118,7 +114,7 @@ def _result(
         "settings": dict(settings),
         "metrics": metrics,
         "decided": decided,
-        "best": best,
+        "best": describe_known(progress.best),  # a user's own class is in the checkpoints only
         "arrays_sha256": _hash(arrays_of(progress)),
     }
 
