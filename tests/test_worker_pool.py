@@ -18,7 +18,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from gamps.experiments.cells import run_cells
+from gamps.paper.cells import run_cells
 from test_worker_pool import slow_square
 if __name__ == "__main__":
     cells = {f"c{i}": {"x": i, "marks": sys.argv[3]} for i in range(6)}
