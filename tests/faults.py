@@ -241,13 +241,13 @@ FAULTS = {
     ),
     "choosing episodes learned from too": (
         "runs/build.py",
-        "learned, held_out = split(learned, spec.held_out, seed=spec.seed)",
-        "_, held_out = split(learned, spec.held_out, seed=spec.seed)",
+        "learned, held_out = split(learned, min(",
+        "_, held_out = split(learned, min(",
     ),
     "policies chosen by the verdict's episodes": (
         "runs/build.py",
-        "learned, held_out = split(learned, spec.held_out, seed=spec.seed)",
-        "learned, held_out = split(data.trajectories, spec.held_out, seed=spec.seed)",
+        "learned, held_out = split(learned, min(",
+        "learned, held_out = split(data.trajectories, min(",
     ),
     "parts of a split overlap": (
         "trajectories.py",
@@ -265,7 +265,7 @@ FAULTS = {
         "run.held_out,\n        run.held_out,\n        run.task",
     ),
     "tail index without a say in the support": (
-        "evaluation/verdict.py",
+        "evaluation/support.py",
         " and not k > most:",
         ":",
     ),
@@ -328,11 +328,6 @@ FAULTS = {
         "search/streaming/shard.py",
         "lambda g: g * count, gradient.ascent",
         "lambda g: g, gradient.ascent",
-    ),
-    "padding weighs in a shard's fit": (
-        "search/streaming/shard.py",
-        "jnp.where(log.mask, weights, 0.0)",
-        "weights",
     ),
     "some shards taken for the whole log": (
         "search/streaming/loop.py",

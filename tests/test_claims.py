@@ -24,10 +24,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "4 bytes": "a float32",
         "12 bytes": "three int32",
     },
-    "tutorials/deploy.md": {
-        "0.7": "the limit of Pareto-k in gamps.evaluation",
-        "0.95": "the default confidence of gamps evaluate",
-    },
+    "tutorials/deploy.md": {"0.95": "the default confidence of gamps evaluate"},
     "tutorials/own-log.md": {"0.6": "the level that the tutorial's plant has to keep"},
     "tutorials/paper.md": {"95 %": "the confidence of every interval"},
     "tutorials/parts.md": dict.fromkeys(("0.12", "0.11", "0.10"), "constants of its plant"),

@@ -54,6 +54,7 @@ def reproduce(name, out, *arguments):
     return content
 
 
+@pytest.mark.full
 def test_table1(tmp_path, capsys):
     for fit in ("adam", "closed"):
         found = reproduce("table1", tmp_path / fit, "--fit", fit)["results"]
@@ -265,7 +266,12 @@ def test_every_experiment_teaches(name, capsys):
     with pytest.raises(SystemExit):
         command(name, "--help")
     out = capsys.readouterr().out
-    counted = {"coverage": "--replications", "safety": "--policies"}
+    counted = {
+        "coverage": "--replications",
+        "safety": "--policies",
+        "certificate": "--logs",
+        "false_deploys": "--trials",
+    }
     for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):
         assert option in out
 

@@ -1,5 +1,7 @@
 """The logging policy estimated: the truth is found, calibration says how well, gaps are named."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from gamps import datasets
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, SettingError
-from gamps.policies import estimation
+from gamps.policies import SoftClipped, estimation
 from gamps.trajectories import Episode, from_episodes
 
 KEY = jax.random.key(3)
@@ -79,3 +81,21 @@ def test_settings_are_named():
         estimation.fit(KEY, log, "cubic")
     with pytest.raises(SettingError, match="affine or network"):
         estimation.fit(KEY, log, "choices")
+
+
+def test_a_linear_controller_is_recognised_by_its_densities():
+    """Exactly, from densities of single precision; a bent one is not taken for it."""
+    behaviour = tanks.policy()
+    log = collect(TwoTanks(), behaviour, jax.random.key(4), n=20, steps=20)
+    single = dataclasses.replace(
+        log, behaviour_log_prob=jnp.asarray(log.behaviour_log_prob, jnp.float32)
+    )
+    fitted = estimation.fit(jax.random.key(0), single, "affine")
+    assert np.abs(np.asarray(fitted.weights - behaviour.weights)).max() > 1e-3
+    found = estimation.recognised(fitted, single)
+    np.testing.assert_allclose(found.weights, behaviour.weights, atol=1e-4)
+    np.testing.assert_allclose(found.log_std, behaviour.log_std, atol=1e-4)
+    other = SoftClipped.of(behaviour, 0.2, 0.4)
+    log = collect(TwoTanks(), other, jax.random.key(4), n=20, steps=20)
+    fitted = estimation.fit(jax.random.key(0), log, "affine")
+    assert estimation.recognised(fitted, log) is fitted

@@ -13,7 +13,7 @@ import scipy.stats
 
 from gamps import evaluation
 from gamps.deployment import write
-from gamps.deployment.load import load_policy
+from gamps.deployment.load import UnjudgedWarning, load_policy
 from gamps.errors import SettingError
 from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, log_probs
 from gamps.tasks import Task
@@ -96,9 +96,10 @@ def test_a_collapse_shows_in_the_effective_number():
 def test_the_most_likely_choice_is_exported(tmp_path):
     """Not the middle of the distribution function, which is the least likely here."""
     made = Boltzmann(jnp.log(jnp.asarray([[0.45, 0.2, 0.35]])), OneHot(1))
-    write.export(made, log_of(3, jax.random.key(0)), tmp_path / "policy")
+    write.export(made, log_of(3, jax.random.key(0)), tmp_path / "policy", mean_action=True)
     found = load_policy(tmp_path / "policy")
-    assert int(found.predict(np.asarray(0))) == 0
+    with pytest.warns(UnjudgedWarning):
+        assert int(found.mean_action(np.asarray(0))) == 0
     draws = [int(found.sample(np.asarray(0), np.random.default_rng(i))) for i in range(200)]
     assert set(draws) == {0, 1, 2}
     forced = Boltzmann(made.weights, OneHot(1), forced=jnp.asarray([2]))
@@ -313,7 +314,7 @@ def judged(mean, n, seed, **rest):
     made, log, truth = shots(mean, n, seed)
     _, other, _ = shots(mean, n, seed + 10_000)
     found = evaluation.cases(jax.random.key(seed), made, other, log, TASK)
-    return evaluation.judge(made, log, found["doubly robust"].found, **rest), truth
+    return evaluation.judge([found["doubly robust"]], **rest).verdict, truth
 
 
 def test_verdicts():
@@ -328,8 +329,6 @@ def test_verdicts():
     assert thin.word == "not shown to be better"
     assert thin.support.grade == "poor"
     assert "effective episodes" in thin.why
-    with pytest.raises(SettingError, match="interval"):
-        judged(0.0, 60, 0, interval="none")
 
 
 def test_fair_support_halves_the_error():
@@ -351,8 +350,8 @@ def test_too_few_episodes_and_the_logging_policy_itself():
     _, log, _ = shots(0.0, 60, 0)
     same = LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1))
     log = eqx.tree_at(lambda x: x.behaviour_log_prob, log, log_probs(same, log))
-    found = evaluation.cases(jax.random.key(0), same, log, log, TASK)["doubly robust"].found
-    verdict = evaluation.judge(same, log, found, confidence=0.51)
+    found = evaluation.cases(jax.random.key(0), same, log, log, TASK)["doubly robust"]
+    verdict = evaluation.judge([found], confidence=0.51).verdict
     assert verdict.word == "not shown to be better"
     assert "logging policy itself" in verdict.why
 
@@ -377,7 +376,7 @@ def worth(log_ratios, value, copies=1):
     found = evaluation.evidence(
         made, log, 1.0, q_values=earned[:, None], state_values=np.full((n, 1), value)
     )
-    return evaluation.judge(made, log, found)
+    return evaluation.judge([evaluation.Case(found, "doubly robust")]).verdict
 
 
 def tail_of(k, n=400, scale=1.0, least=0.0):

@@ -65,7 +65,7 @@ def test_the_examples_of_help_texts(tmp_path):
     """But for launch and sweep, which docs/tutorials/scale-out.md runs."""
     write_log(tmp_path / "log.csv")
     short = {"train": "--model linear --iterations 4", "play": "--episodes 2",
-             "collect": "--episodes 4"}  # fmt: skip
+             "collect": "--episodes 4", "export": "--which learned"}  # fmt: skip
     raw = example_of("import").replace("--log-prob logp", "").replace("day-v0", "raw-v0")
     run(raw, tmp_path)
     for name in ("import", "inspect", "train", "resume", "report", "export", "play", "collect"):
@@ -74,7 +74,7 @@ def test_the_examples_of_help_texts(tmp_path):
     other = example_of("train").replace("runs/tanks", "runs/tanks-pgt")
     run(f"{other} --recipe pgt --iterations 3", tmp_path)
     assert "on the same episodes" in run(example_of("compare"), tmp_path)
-    assert "effective episodes" in run(example_of("evaluate"), tmp_path, statuses=(0, 3, 4))
+    assert "bounds hold together" in run(example_of("evaluate"), tmp_path, statuses=(0, 3, 4))
     shutil.rmtree(tmp_path / "data" / "tanks" / "day-v0")  # what is there is not overwritten
     assert "calibration" in run(example_of("fit-behaviour"), tmp_path)
     assert "estimated from the actions" in run("gamps inspect tanks/day-v0", tmp_path)

@@ -18,10 +18,7 @@ from faults import COVERED_BY, FAULTS
 SOURCE = Path(gamps.__file__).parent
 ROOT = Path(__file__).parent.parent
 # Faults that the tests let through, with the reason; at most three.
-SURVIVORS = {
-    "padding weighs in a shard's fit": "weights are zero there before; the line may be needless",
-    "iterations without a checkpoint are reported twice": "only kill -9 shows it, in the full tier",
-}
+SURVIVORS: dict[str, str] = {}
 
 
 def covering(file: str) -> list[str]:

@@ -113,4 +113,4 @@ def test_constructors_are_written_down():
     # A function is in its package, though a file has its name.
     for name in ("datasets.from_flat", "learner.model_classes", "runs.start"):
         assert package[name].is_function, name
-    assert package["evaluation.Case"].parameters["found"]
+    assert package["evaluation.Case"].parameters["evidence"]

@@ -88,10 +88,11 @@ def test_a_value_beyond_every_return_is_not_believed():
     problem = gridworld()
     policy = problem.target(0.1)
     log = problem.log(problem.behaviour, KEY, 200)
-    found = evaluation.cases(KEY, policy, log, log, problem.env.task())["doubly robust"].found
-    assert evaluation.judge(policy, log, found).word == "deploy"
+    case = evaluation.cases(KEY, policy, log, log, problem.env.task())["doubly robust"]
+    found = case.evidence
+    assert evaluation.judge([case]).verdict.word == "deploy"
     shifted = found._replace(state_values=found.state_values + 30.0)
-    verdict = evaluation.judge(policy, log, shifted)
+    verdict = evaluation.judge([case._replace(evidence=shifted)]).verdict
     assert verdict.word == "not shown to be better"
     assert "beyond every return" in verdict.why
 
@@ -120,6 +121,7 @@ def test_fitted_q_on_minigolf_against_the_true_game():
     assert abs(np.mean(found) - truth) < 5 * error + 0.1 * abs(truth - base)
 
 
+@pytest.mark.full
 def test_the_truth_of_the_gridworld_is_that_of_its_episodes():
     """A z-test of 100,000 games at 1e-6."""
     problem = gridworld()
@@ -133,6 +135,7 @@ def test_the_truth_of_the_gridworld_is_that_of_its_episodes():
         assert off < 4.9
 
 
+@pytest.mark.full
 def test_guaranteed_bounds_hold_where_nothing_else_does():
     """The policy that no interval of ratios covers: every log of 100 is covered."""
     problem = minigolf()

@@ -89,9 +89,9 @@ def test_learns_a_better_policy_and_repeats():
     assert jax.tree.all(jax.tree.map(jnp.array_equal, outcome.policy, again.policy))
     # The mean action of the behaviour policy ends near -7.7, the optimum is -3.1.
     assert mean_return(outcome.policy) > -5.5 > mean_return(behaviour()) + 1
-    lowers = [r.lower for r in outcome.rounds]
+    lowers = [r.promise for r in outcome.rounds]
     assert outcome.chosen == int(np.argmax(lowers))
-    assert all(r.lower <= r.estimate for r in outcome.rounds)
+    assert all(r.promise <= r.estimate for r in outcome.rounds)
 
 
 def test_evidence_finds_the_class_that_can_express_the_game():
@@ -216,7 +216,7 @@ def test_two_policies_are_compared_by_the_same_models(monkeypatch):
 
     monkeypatch.setattr("gamps.learner.learner.worth", judgement)
     outcome = learn(log, GOLF.task(), behaviour(), {"linear": LINEAR}, seed=KEY, settings=short)
-    assert [r.lower for r in outcome.rounds[:2]] == [9.0, -3.0]
+    assert [r.promise for r in outcome.rounds[:2]] == [9.0, -3.0]
     assert outcome.chosen == 1
     assert jnp.array_equal(outcome.policy.weights, outcome.policies[1].weights)
     assert not list(said)

@@ -17,7 +17,7 @@ import gamps
 from gamps import datasets
 from gamps._utils import atomic_io
 from gamps.deployment import write
-from gamps.deployment.load import HEADER, PROGRAMS, TITLE, load_policy
+from gamps.deployment.load import ACT, HEADER, TITLE, load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
 from gamps.policies import rebuild
@@ -124,7 +124,7 @@ def test_resealed_programs_are_refused_too(tmp_path):
     """The hash is right, the content is not: a policy that someone made on purpose."""
     mark = tmp_path / "executed"
     policy = write.export(tanks.policy(), LOG, tmp_path / "policy")
-    sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
+    sound = {name: (policy / name).read_bytes() for name in (HEADER, ACT)}
     for name, content in bombs(mark).items():
         for file in sound:
             atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {file: content})
@@ -142,8 +142,8 @@ def test_a_program_that_calls_out_is_refused(tmp_path):
     seen = jax.ShapeDtypeStruct((2,), LOG.observations.dtype)
     content = bytes(jax.export.export(jax.jit(calls))(seen).serialize())
     policy = write.export(tanks.policy(), LOG, tmp_path / "policy")
-    sound = {name: (policy / name).read_bytes() for name in (HEADER, *PROGRAMS)}
-    atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {"mean.stablehlo": content})
+    sound = {name: (policy / name).read_bytes() for name in (HEADER, ACT)}
+    atomic_io.write_folder(tmp_path / "bad", TITLE, sound | {ACT: content})
     with pytest.raises(GampsError, match="calls out"):
         load_policy(tmp_path / "bad")
 

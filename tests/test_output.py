@@ -60,7 +60,7 @@ def test_a_style_is_a_style(monkeypatch):
 def test_commands_show_odd_names_as_they_are(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "data"))
-    log = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=12, steps=6)
+    log = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=20, steps=6)
     kept = datasets.save("tanks/day-v0", log, tanks.policy(), discount=0.98)
     shutil.copytree(kept, tmp_path / "[red]log")
     odd = inspection.Finding("note", ODD, ODD, ODD)
@@ -77,7 +77,7 @@ def test_commands_show_odd_names_as_they_are(tmp_path, monkeypatch, capsys):
     assert "next: gamps evaluate a[/b], gamps export a[/b]\n" in shown
     plain = next((tmp_path / "a[" / "b]" / "checkpoints").iterdir()) / "plain.json"
     plain.write_text("{}")
-    main(["export", "a[/b]", "--out", "[bold]p"])
+    main(["export", "a[/b]", "--out", "[bold]p", "--which", "learned"])
     shown = capsys.readouterr().out
     assert "passed over: a[/b]/checkpoints/" in shown
     assert "written: [bold]p\n" in shown

@@ -556,6 +556,7 @@ print(size, peak() - before)
 """
 
 
+@pytest.mark.full
 def test_memory_is_bounded(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", BOUNDED, f"{tmp_path}/"], capture_output=True, text=True,

@@ -162,6 +162,7 @@ def test_shards_on_disk_are_the_log(log, tmp_path):
     assert np.isfinite(np.asarray(fewer.policy.weights)).all()
 
 
+@pytest.mark.full
 def test_the_command_streams_to_the_same_policy(tmp_path, monkeypatch):
     """In processes of their own, as a user has it: in single precision."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))

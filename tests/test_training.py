@@ -16,7 +16,7 @@ import pytest
 
 from gamps import datasets
 from gamps.cli import main
-from gamps.deployment.load import load_policy
+from gamps.deployment.load import UnjudgedWarning, load_policy
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import CheckpointError, OutputError, RunError, SettingError
@@ -52,13 +52,13 @@ class Stopped(Exception):
     """In place of a kill."""
 
 
-def interrupted(make, out, after):
+def interrupted(make, out, after, every=1):
     def callback(iteration, metrics, progress):
         if iteration == after:
             raise Stopped
 
     with pytest.raises(Stopped):
-        loop.train(make(), out, callback=callback)
+        loop.train(make(), out, callback=callback, every=every)
 
 
 def same(one, other):
@@ -84,6 +84,15 @@ def test_a_break_changes_nothing(tmp_path, make):
     assert json.loads((tmp_path / "whole" / "best.json").read_text())["class"] == "LinearGaussian"
 
 
+def test_iterations_after_the_last_checkpoint_are_done_and_reported_once(tmp_path):
+    whole = loop.train(searching(), tmp_path / "whole")
+    interrupted(searching, tmp_path / "run", 5, every=3)
+    assert [line["iteration"] for line in folder.metrics(tmp_path / "run")] == [1, 2, 3, 4, 5]
+    assert same(whole, loop.go_on(searching(), tmp_path / "run"))
+    lines = [line["iteration"] for line in folder.metrics(tmp_path / "run")]
+    assert lines == [1, 2, 3, 4, 5, 6]
+
+
 def test_decisions_come_back_from_json():
     evidence = (Candidate("network", 0.0, -1.5), Candidate("quadratic", 0.5, -1.25))
     made = Round("quadratic", 0.5, evidence, 80.0, 3.0, 2.5)
@@ -101,7 +110,7 @@ def test_decisions_of_version_0_1_are_understood():
     expected = (Candidate("network", 0.0, -1.5), Candidate("quadratic", 0.5, -1.25))
     assert found.rounds == (Round("quadratic", 0.5, expected, 80.0, 3.0, 2.5),)
     assert found.now[:4] == ("network", 0.0, expected, 60.0)
-    assert (found.best, found.best_lower, found.stopped) == (1, 2.5, "")
+    assert (found.best, found.best_promise, found.stopped) == (1, 2.5, "")
     assert from_json({"best": 4, "best_lower": -2.0}) == RunState(4, -2.0)
 
 
@@ -146,7 +155,7 @@ class Falling(SearchTraining):
     def _judge(self, policy):
         self.asked = getattr(self, "asked", 0) + 1
         lower = np.nan if self.asked == 3 else -float(self.asked)
-        return {"estimate": lower, "lower": lower, "held_out_ess": 5.0}
+        return {"estimate": lower, "promise": lower, "held_out_ess": 5.0}
 
 
 def test_nothing_worse_than_the_first_policy_is_handed_out(tmp_path):
@@ -206,7 +215,7 @@ def test_every_episode_has_one_purpose(recipe, seed):
         parts += [made.trajectories]
     else:
         parts += [made.search.trajectories, made.held_out]
-    assert [part.n_trajectories for part in parts] == ([4, 16] if model else [4, 12, 4])
+    assert [part.n_trajectories for part in parts] == ([10, 10] if model else [10, 7, 3])
     assert sorted(i for part in parts for i in numbers_of(part)) == list(range(20))
 
 
@@ -381,19 +390,26 @@ def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
     assert "4/4 gradient_norm" in shown
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     main(["resume", str(out)])  # finished: nothing is left to do
-    main(["export", str(out)])
+    main(["export", str(out), "--which", "learned", "--mean-action"])
+    shown = capsys.readouterr().out
+    assert "nobody has judged the learned policy" in shown
     policy = load_policy(out / "policy")
+    assert policy.certificate is None
     best = json.loads((out / "best.json").read_text())["fields"]["weights"]["array"]
     expected = np.asarray([0.3, 0.4, 1.0]) @ np.asarray(best)
-    assert policy.predict([0.3, 0.4]) == pytest.approx(expected, abs=1e-6)
+    with pytest.warns(UnjudgedWarning, match="nobody has judged it"):
+        assert policy.mean_action([0.3, 0.4]) == pytest.approx(expected, abs=1e-6)
     main(["play", str(out), "--env", "gamps/TwoTanks-v0", "--episodes", "2"])
-    assert "return" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "return" in shown
+    assert "nobody has judged this policy" in shown
     assert (out / "play.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit) as caught:
         main(["export", str(out)])
     assert caught.value.code == 2
     assert "exists already" in capsys.readouterr().err
-    main(["play", str(out / "policy"), "--env", "gamps/TwoTanks-v0", "--episodes", "1", "--noise"])
+    words = ["--env", "gamps/TwoTanks-v0", "--episodes", "1", "--mean-action"]
+    main(["play", str(out / "policy"), *words])
     load_policy(out / "policy")  # still sealed
     for wrong in (["--episodes", "0"], ["--seed", "-1"], ["--env", "CartPole-v1"], ["--env", "no"]):
         with pytest.raises(SystemExit) as caught:
@@ -420,8 +436,7 @@ def test_a_verdict_by_command(tmp_path, log_name, capsys):
     with pytest.raises(SystemExit):
         main(words)
     assert found["word"] in capsys.readouterr().out
-    for wrong in (["--confidence", "2"], ["--interval", "none"],
-                  ["--log", log_name]):  # fmt: skip
+    for wrong in (["--confidence", "2"], ["--log", log_name]):
         with pytest.raises(SystemExit) as caught:
             main([*words, *wrong])
         assert caught.value.code == 2
@@ -433,7 +448,7 @@ def test_a_verdict_with_a_model(tmp_path, log_name, capsys):
     main(["train", log_name, *words, "--out", str(out)])
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        main(["evaluate", str(out)])
+        main(["evaluate", str(out), "--details"])
     shown = capsys.readouterr().out
     assert "The verdict rests on doubly robust" in shown
     assert all(name in shown for name in ("doubly robust, model's Q", "direct", "fitted Q"))
@@ -448,7 +463,7 @@ def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
     found = []
     for name, log in (("more", more), ("rich", richer(more, range(20)))):
         datasets.save(f"tanks/{name}-v0", log, tanks.policy(), discount=0.98)
-        given = evaluate_run(out, log=f"tanks/{name}-v0").cases["doubly robust"].found
+        given = evaluate_run(out, log=f"tanks/{name}-v0").evaluation.cases["doubly robust"].evidence
         discounted = np.asarray(log.rewards) * 0.98 ** np.arange(12)
         np.testing.assert_allclose(given.rewards, discounted, rtol=1e-5)
         found.append(given)
@@ -458,7 +473,7 @@ def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
     expected = split(LOG, own.run.spec.held_out, seed=own.run.spec.seed)[1]
     assert numbers_of(own.run.held_out) == numbers_of(expected)
     assert not set(numbers_of(own.run.learned)) & set(numbers_of(expected))
-    kept = own.cases["doubly robust"].found
+    kept = own.evaluation.cases["doubly robust"].evidence
     np.testing.assert_allclose(kept.rewards, expected.rewards * 0.98 ** np.arange(12), rtol=1e-5)
 
 

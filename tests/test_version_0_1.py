@@ -33,15 +33,19 @@ assert shards.n_trajectories == 20
 deployed = gamps.load_policy("default/policy")
 best = rebuild(json.loads(Path("default/best.json").read_text()))
 observation = np.asarray(data.trajectories.states[0, 0])
-assert np.allclose(deployed.predict(observation), best.mode(observation), atol=1e-6)
+assert np.allclose(deployed.mean_action(observation), best.mode(observation), atol=1e-6)
 
 for name in ("default", "gamps"):
     said = json.loads(Path(name, "verdict.json").read_text())
-    verdict = evaluate_run(Path(name)).verdict
-    assert verdict.word == said["word"]
-    for part in ("improvement", "value", "behaviour"):
-        expected, found = said[part]["estimate"], getattr(verdict, part).estimate
-        assert np.isclose(found, expected, rtol=1e-3), (name, part, found, expected)
+    run = open_run(Path(name))
+    found = gamps.evaluate(run.ends.learned, run.learned, run.held_out, run.task)
+    assert found.verdict.word == said["word"]
+    for part in ("improvement", "value", "behaviour"):  # by other draws
+        expected, estimate = said[part]["estimate"], getattr(found.verdict, part).estimate
+        assert np.isclose(estimate, expected, rtol=1e-2), (name, part, estimate, expected)
+    evaluated = evaluate_run(Path(name))
+    assert evaluated.evaluation.verdict.word == said["word"]
+    assert len(evaluated.rungs) >= 1
 
 assert open_run(Path("default")).progress.run.rounds[0].model_class == "quadratic"
 assert open_run(Path("streamed")).done == 2

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.stats
 from gymnasium.experimental.functional import FuncEnv
 from jax.flatten_util import ravel_pytree
 
@@ -31,6 +32,14 @@ def random_mdp(seed: int, n_states: int, n_actions: int, discount: float) -> tab
 def random_policy(seed: int, n_states: int, n_actions: int, scale: float = 1.0) -> Boltzmann:
     weights = scale * np.random.default_rng(1000 + seed).normal(size=(n_states, n_actions))
     return Boltzmann(jnp.asarray(weights), OneHot(n_states))
+
+
+def exact_limits(hits: int, trials: int, confidence: float) -> tuple[float, float]:
+    """Of a probability, by how often it came true (Clopper and Pearson)."""
+    off = (1 - confidence) / 2
+    low = scipy.stats.beta.ppf(off, hits, trials - hits + 1) if hits else 0.0
+    high = scipy.stats.beta.ppf(1 - off, hits + 1, trials - hits) if hits < trials else 1.0
+    return float(low), float(high)
 
 
 def stacked(trees: list[Any]) -> Any:

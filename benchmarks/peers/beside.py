@@ -35,7 +35,7 @@ EPISODES, ITERATIONS, STEPS = 50, 6, 100
 LOG = "golf/day-v0"
 GAMPS = str(Path(sys.executable).with_name("gamps"))
 TRAIN = f"gamps train {LOG} --task mytask:task --iterations {ITERATIONS} --out run"
-EXPORT = "gamps export run"
+EXPORT = "gamps export run --which learned --mean-action"
 
 
 def spoil(log: Path) -> None:
@@ -63,11 +63,11 @@ def of_gamps(root: Path, env: dict[str, str]) -> dict[str, Any]:
     trained = run(command(TRAIN), first, env, must=True)
     exported = run(command(EXPORT), first, env, must=True)
     left = left_in(first, "mytask.py", ".lock")
-    onnx = run(command("gamps export run --onnx --out onnx"), first, env)
+    onnx = run(command("gamps export run --which learned --onnx --out onnx"), first, env)
     verdict = json.loads("".join(run(command("gamps evaluate run --json"), first, env).out))
     (alone,) = run([sys.executable, "-c", scripts.GAMPS_ALONE], first, env, must=True).out
     within = gamps.load_policy(first / "run" / "policy")
-    predicted = [float(within.predict(x)[0]) for x in scripts.observations()]
+    predicted = [float(within.mean_action(x)[0]) for x in scripts.observations()]
 
     again = fresh("again")
     run(command(TRAIN), again, env, must=True)

@@ -47,7 +47,7 @@ def ours(problem: Problem, policy: Any, log: Any, key: Any) -> dict[str, float]:
 
 def value_of(case: evaluation.Case) -> float:
     """One estimate."""
-    return float(evaluation.value(evaluation.ESTIMATORS[case.estimator](case.found)))
+    return float(evaluation.value(evaluation.ESTIMATORS[case.estimator](case.evidence)))
 
 
 def written(log: Any, path: Path) -> None:

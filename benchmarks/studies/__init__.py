@@ -2,9 +2,20 @@
 
 from benchmarks.studies.ablation import ablation
 from benchmarks.studies.awareness import awareness
+from benchmarks.studies.certificate import certificate
 from benchmarks.studies.coverage import coverage
 from benchmarks.studies.drawn import drawn
 from benchmarks.studies.exploration import exploration
+from benchmarks.studies.false_deploys import false_deploys
 from benchmarks.studies.safety import safety
 
-__all__ = ["ablation", "awareness", "coverage", "drawn", "exploration", "safety"]
+__all__ = [
+    "ablation",
+    "awareness",
+    "certificate",
+    "coverage",
+    "drawn",
+    "exploration",
+    "false_deploys",
+    "safety",
+]

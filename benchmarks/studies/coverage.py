@@ -12,7 +12,8 @@ from benchmarks.studies.judging import PROBLEMS, part
 from gamps import evaluation
 from gamps._utils import console, figures
 from gamps.evaluation import bootstrap, guaranteed, student
-from gamps.evaluation.verdict import FAIR, GOOD, POOR
+from gamps.evaluation.support import FAIR, GOOD, POOR
+from gamps.evaluation.verdict import ROBUST
 from gamps.paper.cells import fresh_folder, run_cells
 
 RESAMPLES = 1_000
@@ -133,7 +134,7 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
             for name, interval in _intervals(one, problem.lowest).items():
                 below.setdefault(name, []).append(interval.high < truth)
                 above.setdefault(name, []).append(interval.low > truth)
-            bound = evaluation.judge(policy, jax.tree.map(lambda x, r=rows: x[r], logs), one)
+            bound = evaluation.judge([evaluation.Case(one, ROBUST)]).verdict
             short.append(bound.improvement.low > gain)
         squares.append(np.mean(whole**2))
     return {

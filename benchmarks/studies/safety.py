@@ -13,7 +13,7 @@ import optax
 from benchmarks.studies.judging import PROBLEMS, Problem
 from gamps import evaluation, search
 from gamps._utils import console, figures
-from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE
+from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
 from gamps.paper.cells import fresh_folder, run_cells
 from gamps.policies import Policy
 from gamps.search import recipes
@@ -122,7 +122,9 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
         seen = evaluation.evidence(
             policy, other, problem.discount, q_values=values[0], state_values=values[1]
         )
-        verdict = evaluation.judge(policy, other, seen, confidence=arguments["confidence"])
+        verdict = evaluation.judge(
+            [evaluation.Case(seen, ROBUST)], confidence=arguments["confidence"]
+        ).verdict
         gain, error = problem.gain(policy)
         bound, ess = verdict.improvement, verdict.support.ess
         numbers = (gain, error, verdict.word, bound.low, bound.estimate, ess)

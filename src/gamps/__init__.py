@@ -6,8 +6,8 @@ From a log to a verdict:
     gamps.inspect(log.trajectories, task)         is it fit to learn from?
     learned, held_out = gamps.split(log.trajectories)
     outcome = gamps.learn(learned, task)          the default learner
-    gamps.evaluate(outcome.policy, learned, held_out, task).verdict
-    gamps.export(outcome.policy, learned, "policy")
+    found = gamps.evaluate(outcome.ladder, learned, held_out, task)
+    gamps.export(found.policy, learned, "policy") if found.verdict.word is deploy
 
 `gamps.recipes` holds the paper's algorithm and its baselines.
 

@@ -68,6 +68,10 @@ class CheckpointError(FieldError):
     """A checkpoint that is not what was written; the field is its file."""
 
 
+class CertificateError(FieldError):
+    """No certificate for what was asked, or one of something else; the field is its file."""
+
+
 class RunError(GampsError):
     """A run folder that cannot be used for what was asked."""
 

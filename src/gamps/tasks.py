@@ -1,5 +1,6 @@
 """The known part of the MDP: reward, termination and discount."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,15 @@ def _discount(value: Any) -> Array:
     return jnp.asarray(value, dtype=jnp.result_type(float))
 
 
+def _bounds(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    least, most = (float(x) for x in value)
+    if not (math.isfinite(least) and math.isfinite(most) and least < most):
+        raise SettingError("bounds", f"{value}", "Give the least and the largest, two numbers")
+    return least, most
+
+
 class Task(eqx.Module):
     """What the user knows about the problem; the same for real and imagined transitions.
 
@@ -30,8 +40,26 @@ class Task(eqx.Module):
       reward: `reward(observation, action, next_observation)`, one unbatched transition.
       discount: γ in (0, 1]; a traced value, so sweeping it does not recompile.
       terminal: `terminal(observation, action, next_observation)`, True where an episode ends.
+      returns: the least and the largest discounted return that an episode can have, if they are
+        known for sure; a verdict then holds however rare the episodes are that lose.
+      rewards: the same of one step, from which those of the return follow.
     """
 
     reward: Callable[[Any, Any, Any], Any]
     discount: Float[Array, "*seeds"] | float = eqx.field(converter=_discount)
     terminal: Callable[[Any, Any, Any], Any] = never
+    returns: tuple[float, float] | None = eqx.field(default=None, static=True, converter=_bounds)
+    rewards: tuple[float, float] | None = eqx.field(default=None, static=True, converter=_bounds)
+
+    def return_bounds(self, steps: int) -> tuple[float, float] | None:
+        """What was declared of the return of an episode of so many steps at most.
+
+        Examples:
+          >>> Task(lambda s, a, n: 0.0, 0.5, rewards=(-1, 2)).return_bounds(2)
+          (-1.5, 3.0)
+        """
+        if self.returns is not None or self.rewards is None:
+            return self.returns
+        whole = float(np.sum(float(self.discount) ** np.arange(steps)))
+        least, most = self.rewards  # an episode may end at once
+        return (whole * min(least, 0.0), whole * max(most, 0.0))

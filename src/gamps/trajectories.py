@@ -150,7 +150,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
 
 
 def split(
-    trajectories: Trajectories, held_out: float = 0.2, *, seed: int = 0
+    trajectories: Trajectories, held_out: float = 0.5, *, seed: int = 0
 ) -> tuple[Trajectories, Trajectories]:
     """Part a log in two: episodes to learn from, and episodes that learning never sees.
 

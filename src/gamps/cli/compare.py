@@ -13,7 +13,8 @@ from gamps import evaluation
 from gamps._utils import console, figures
 from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
-from gamps.evaluation.verdict import POOR, ROBUST
+from gamps.evaluation.support import POOR
+from gamps.evaluation.verdict import ROBUST
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.open_run import OpenRun
 
@@ -26,7 +27,6 @@ def compare(
     *,
     out: Path = Path("runs/compare"),
     confidence: float = 0.95,
-    interval: str = "student",
     overwrite: bool = False,
 ) -> None:
     """Put several runs beside each other: which settings differ, and what that is worth.
@@ -43,7 +43,6 @@ def compare(
       runs: folders that gamps train wrote.
       out: folder for compare.json and compare.png.
       confidence: of each bound.
-      interval: as in gamps evaluate.
       overwrite: replace an earlier comparison in the same folder.
     """
     if len(set(runs)) < 2:
@@ -54,14 +53,14 @@ def compare(
     evaluated: dict[str, RunEvaluation] = {}
     with console.bar("compare", len(runs)) as advance:
         for run in runs:
-            evaluated[str(run)] = evaluate_run(run, confidence=confidence, interval=interval)
+            evaluated[str(run)] = evaluate_run(run, confidence=confidence)
             advance(str(run))
     differ = _differing([j.run for j in evaluated.values()])
     pairs = {}
     for a, b in combinations(evaluated, 2):
         if _same_episodes(evaluated[a].run, evaluated[b].run):
             gain = evaluation.difference(_terms(evaluated[b]), _terms(evaluated[a]))
-            pairs[a, b] = evaluation.interval_of(gain, interval, confidence=confidence)
+            pairs[a, b] = evaluation.student(gain, confidence=confidence)
     groups = _groups(evaluated, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
     table = console.rich_table(
@@ -69,26 +68,26 @@ def compare(
         ["run", *differ, "verdict", "improvement", bounds, "support"],
     )
     for name, one in evaluated.items():
-        found, spec = one.estimates[ROBUST].improvement, asdict(one.run.spec)
-        rests = one.verdict.support
+        verdict, spec = one.evaluation.verdict, asdict(one.run.spec)
+        found, rests = verdict.improvement, verdict.support
         table.add_row(
-            name, *(str(spec[field]) for field in differ), one.verdict.word,
+            name, *(str(spec[field]) for field in differ), verdict.word,
             f"{found.estimate:.4g}", f"{found.low:.4g} to {found.high:.4g}",
             f"{rests.ess:.1f}, {rests.grade}",
         )  # fmt: skip
     results = {
         "runs": {
             name: {
-                "word": run.verdict.word,
-                "improvement": run.estimates[ROBUST].improvement._asdict(),
-                "ess": run.verdict.support.ess,
+                "word": one.evaluation.verdict.word,
+                "improvement": one.evaluation.verdict.improvement._asdict(),
+                "ess": one.evaluation.verdict.support.ess,
             }
-            for name, run in evaluated.items()
+            for name, one in evaluated.items()
         },
         "pairs": {f"{b} over {a}": found._asdict() for (a, b), found in pairs.items()},
         "groups": {n: found._asdict() for n, found in groups.items()},
     }  # fmt: skip
-    settings = {"confidence": confidence, "interval": interval}
+    settings = {"confidence": confidence}
     figure = _figure(evaluated, pairs, groups)
     console.save(
         out, "compare", settings=settings, results=results, paper={}, figure=figure, table=table
@@ -103,12 +102,12 @@ def compare(
             f"interquartile mean over seeds, {name}: {found.estimate:.4g} ({found.low:.4g} to "
             f"{found.high:.4g})"
         )
-    if any(run.verdict.support.grade == POOR for run in evaluated.values()):
+    if any(one.evaluation.verdict.support.grade == POOR for one in evaluated.values()):
         console.say("where support is poor, no number here can be relied on", "yellow")
 
 
 def _terms(run: RunEvaluation) -> evaluation.Terms:
-    return evaluation.doubly_robust(run.cases[ROBUST].found)
+    return run.evaluation.cases[ROBUST].value
 
 
 def _differing(runs: Sequence[OpenRun]) -> list[str]:
@@ -132,7 +131,7 @@ def _groups(
         spec = asdict(run.run.spec)
         name = ", ".join(f"{k} {spec[k]}" for k in kinds) or "all runs"
         stratum = values.setdefault(name, {}).setdefault(run.run.spec.log, [])
-        stratum.append(run.estimates[ROBUST].improvement.estimate)
+        stratum.append(run.evaluation.verdict.improvement.estimate)
     return {
         name: evaluation.stratified(strata, confidence=confidence)
         for name, strata in values.items()
@@ -145,7 +144,7 @@ def _figure(
 ) -> Any:
     short = {name: f"{i + 1}: {Path(name).name[:20]}" for i, name in enumerate(judged)}
     rows = [
-        (short[name], run.estimates[ROBUST].improvement, "#c1121f") for name, run in judged.items()
+        (short[name], run.evaluation.verdict.improvement, "#c1121f") for name, run in judged.items()
     ]
     rows += [(f"{short[b].partition(':')[0]} over {short[a].partition(':')[0]}", found, "#1d6fa5")
              for (a, b), found in pairs.items()]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`gamps evaluate`: whether the policy of a run may be deployed."""
+"""`gamps evaluate`: whether the policy of a run may be deployed, or how far on the way to it."""
 
 import json
 import sys
@@ -12,11 +12,11 @@ from gamps import evaluation
 from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
-from gamps.evaluation import verdict as verdicts
-from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, explained, rows_of
+from gamps.evaluation.verdict import ROBUST
+from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, rows_of, rungs_of
 
-STATUS = {verdicts.DEPLOY: 0, verdicts.NOT_SHOWN: 3, verdicts.WORSE: 4}
-COLOURS = {verdicts.DEPLOY: "green", verdicts.NOT_SHOWN: "yellow", verdicts.WORSE: "red"}
+STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
+COLOURS = {evaluation.DEPLOY: "green", evaluation.NOT_SHOWN: "yellow", evaluation.WORSE: "red"}
 
 
 def evaluate(
@@ -25,56 +25,84 @@ def evaluate(
     *,
     log: str = "",
     confidence: float = 0.95,
-    interval: str = "student",
+    details: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Say whether the best policy of a run may be deployed: deploy, not shown to be better, worse.
+    """Say which policy of a run may be deployed: deploy, not shown to be better, or worse.
 
-    The policy, with the noise it acts with, is compared with the logging policy on episodes that
-    training never saw: its held-out part, or another log. Deploy is said only if the one-sided
-    lower bound of the improvement is above zero, and never if too few episodes effectively carry
-    the estimate; then it says how many would be needed, if that can be said. The estimate is
-    doubly robust, with a Q that is fitted to the episodes that training saw; the table shows others
-    beside it. Exit status: 0 deploy, 3 not shown to be better, 4 worse.
+    A learned policy is often further from the log than the log can see. So policies on the way to
+    it, the rungs of a ladder that the training has chosen, are compared with the logging policy on
+    episodes that training never saw: the held-out part, or another log. Their lower bounds hold
+    together; the rung with the highest one is the policy to deploy, with its noise, if the bound is
+    above zero. It is then certified: gamps export and gamps play hand out that policy. Judging
+    again by the same episodes, but for the same question, halves the error. Exit status: 0 deploy,
+    3 not shown to be better, 4 worse.
 
     Example: gamps evaluate runs/tanks --confidence 0.9
 
     Args:
       run: the folder that gamps train wrote.
       log: another dataset of the same logging policy; the held-out part of the run's by default.
-      confidence: of the bound.
-      interval: student or bootstrap.
+      confidence: that none of the bounds is wrong.
+      details: show other estimates of the chosen rung beside the one that the verdict rests on.
       json_: print all of it as JSON.
     """
     say_imports(run)
-    found = evaluate_run(run, log=log, confidence=confidence, interval=interval)
+    found = evaluate_run(run, log=log, confidence=confidence)
+    verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
-        rest = {"log": found.by, "densities": found.densities, "estimates": found.estimates}
-        print(json.dumps(plain(found.verdict._asdict() | rest), indent=1))
+        rest = {
+            "log": found.by, "densities": found.densities, "number": found.number,
+            "chosen": found.evaluation.chosen, "estimates": found.evaluation.estimates,
+            "rungs": [r._asdict() | {"policy": None} | j._asdict()
+                      for r, j in zip(found.rungs, judged, strict=True)],
+        }  # fmt: skip
+        print(json.dumps(plain(verdict._asdict() | rest), indent=1))
     else:
-        _show(run, found)
-    sys.exit(STATUS[found.verdict.word])
+        _show(run, found, details=details)
+    sys.exit(STATUS[verdict.word])
 
 
-def _show(run: Path, found: RunEvaluation) -> None:
-    verdict = found.verdict
-    bounds = f"{found.estimates[verdicts.ROBUST].value.confidence:.0%} bounds"
+def _show(run: Path, found: RunEvaluation, *, details: bool) -> None:
+    verdict = found.evaluation.verdict
     table = console.rich_table(
-        f"{run}: {verdict.value.estimate:.4g}, logging policy {verdict.behaviour.estimate:.4g}",
-        ["estimate", "value", bounds, "improvement", bounds],
-        caption=f"The verdict rests on {verdicts.ROBUST}. Bounds are one-sided; those of "
-        f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.",
+        f"{run}: from the logging policy, worth {verdict.behaviour.estimate:.4g}, to the learned",
+        ["rung", "way", "noise", "effective", "improvement", "at least", ""],
+        caption=f"Of {found.run.held_out.n_trajectories} episodes. Way and noise: shares of the "
+        "way to the learned policy's mean and deviation. The bounds hold together.",
     )
-    for row in rows_of(found):
+    for row in rungs_of(found):
         table.add_row(*row)
     console.say(table)
-    support = verdict.support
-    console.say(
-        f"support: {support.ess:.1f} effective episodes of {found.run.held_out.n_trajectories}, "
-        f"Pareto-k {support.pareto_k:.2f}: {support.grade}"
-    )
+    if details:
+        _details(found)
     if found.dropped:
         console.say(f"{found.dropped} episodes that training saw are left out", "yellow")
+    if found.number > 1:
+        console.say(
+            f"judgement {found.number} by these episodes: with error "
+            f"{1 - verdict.improvement.confidence:.3g}, half of that of the one before",
+            "yellow",
+        )
     console.say_estimated(found.densities)
     word = (verdict.word, f"bold {COLOURS[verdict.word]}")
-    console.say(Text.assemble(word, f": {explained(verdict)}"))
+    console.say(Text.assemble(word, f": {verdict.why}. {verdict.advice}."))
+    if verdict.unseen_loss is not None:
+        console.say(
+            f"What no {found.run.held_out.n_trajectories} episodes exclude: that 3 of as many lose "
+            f"{verdict.unseen_loss:.4g} each, which would outweigh it."
+        )
+
+
+def _details(found: RunEvaluation) -> None:
+    estimates = found.evaluation.estimates
+    bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
+    table = console.rich_table(
+        f"rung {found.evaluation.chosen + 1} by other estimates",
+        ["estimate", "value", bounds, "improvement", bounds],
+        caption=f"The verdict rests on {ROBUST}. These bounds are of one policy alone; those of "
+        f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.",
+    )
+    for row in rows_of(estimates):
+        table.add_row(*row)
+    console.say(table)

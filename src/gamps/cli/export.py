@@ -9,6 +9,8 @@ import tyro
 from gamps._utils import console
 from gamps.cli.strangers import say_imports
 from gamps.deployment import write
+from gamps.deployment.load import UNJUDGED
+from gamps.runs.certificate import certified
 from gamps.runs.open_run import open_run
 
 
@@ -17,21 +19,24 @@ def export(
     /,
     *,
     out: Path | None = None,
-    which: Literal["best", "last"] = "best",
+    which: Literal["certified", "learned", "last"] = "certified",
+    mean_action: bool = False,
     onnx: bool = False,
 ) -> None:
     """Write a policy that runs without what trained it: StableHLO, and ONNX if asked for.
 
-    gamps.load_policy(OUT) gives predict(observation) and sample(observation, generator), NumPy in
-    and out. A process with JAX alone runs OUT/mean.stablehlo by jax.export.deserialize.
+    The policy is the one that gamps evaluate has certified, with the noise that it was judged with.
+    gamps.load_policy(OUT) gives sample(observation, generator), NumPy in and out. A process with
+    JAX alone runs OUT/act.stablehlo by jax.export.deserialize.
 
     Example: gamps export runs/tanks
 
     Args:
       run: the folder that gamps train wrote.
       out: the new folder; RUN/policy by default.
-      which: best, the one to deploy, or last.
-      onnx: write OUT.onnx too, the mean action; needs pip install "gamps[onnx]".
+      which: certified, or, judged by nobody, learned (the end of the ladder) or last (iteration).
+      mean_action: write OUT/mean.stablehlo too, the most likely action, judged by nobody.
+      onnx: write OUT.onnx too, of observation and noise; needs pip install "gamps[onnx]".
     """
     target = run / "policy" if out is None else out
     write.refuse_taken(target, onnx=onnx)
@@ -42,10 +47,16 @@ def export(
     if opened.done < opened.total and not opened.progress.run.stopped:
         missing = f"{opened.done} of {opened.total} iterations"
         console.say(f"not finished: {missing}. gamps resume {run}", "yellow")
-    policy = opened.progress.best if which == "best" else opened.progress.state.policy
-    data = opened.data
+    data, certificate = opened.data, None
+    if which == "certified":
+        policy, certificate = certified(run, opened.ends)
+    else:
+        policy = opened.ends.learned if which == "learned" else opened.progress.state.policy
+        console.say(f"nobody has judged the {which} policy: it may be worse than the log's", "red")
+    if mean_action:
+        console.say(UNJUDGED, "red")
     notes = {"run": asdict(opened.spec), "iterations": opened.done, "which": which}
-    notes |= {"densities": data.densities}
-    write.export(policy, data.trajectories, target, notes=notes, onnx=onnx)
+    notes |= {"densities": data.densities, "certificate": certificate}
+    write.export(policy, data.trajectories, target, notes=notes, mean_action=mean_action, onnx=onnx)
     console.say_estimated(data.densities)
     console.say(f"written: {target}")

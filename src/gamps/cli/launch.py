@@ -144,14 +144,14 @@ def sweep(
 
 def _table(file: Path, outcomes: Sequence[SweepResult]) -> None:
     table = console.rich_table(
-        f"{file.name}: {len(outcomes)} tasks", ["task", "iterations", "estimate", "lower", "best"]
+        f"{file.name}: {len(outcomes)} tasks", ["task", "iterations", "estimate", "promise", "best"]
     )
     for outcome in outcomes:
         if outcome.result is None:
             table.add_row(outcome.task.name, "failed", "", "", "")
             continue
         metrics, decided = outcome.result["metrics"], outcome.result["decided"]
-        numbers = [metrics.get("estimate"), metrics.get("lower"), decided.get("best_lower")]
+        numbers = [metrics.get("estimate"), metrics.get("promise"), decided.get("best_promise")]
         shown = ["too thin" if number is None else f"{number:.4g}" for number in numbers]
         table.add_row(outcome.task.name, str(metrics["iteration"]), *shown)
     console.say(table)

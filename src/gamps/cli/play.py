@@ -1,6 +1,8 @@
 """`gamps play`: an exported policy in a Gymnasium environment."""
 
 import contextlib
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +12,7 @@ import tyro
 
 from gamps._utils import console, figures
 from gamps._utils.atomic_io import replace_file
-from gamps.deployment.load import DeployedPolicy, load_policy
+from gamps.deployment.load import UNJUDGED, UnjudgedWarning, load_policy
 from gamps.errors import GampsError, RunError, SettingError
 from gamps.runs.folder import refuse_unwritable
 
@@ -24,7 +26,7 @@ def play(
     env: str,
     episodes: int = 10,
     seed: int = 0,
-    noise: bool = False,
+    mean_action: bool = False,
     out: Path | None = None,
 ) -> None:
     """Run an exported policy in a Gymnasium environment: returns, and a picture.
@@ -39,7 +41,8 @@ def play(
       env: an id of Gymnasium.
       episodes: how many, of 10,000 steps at most.
       seed: of the environment.
-      noise: act at random as trained; by default with the most likely action.
+      mean_action: take the most likely action, judged by nobody; by default the policy acts with
+        its noise, as it was judged.
       out: folder for the picture; RUN by default.
     """
     exported = run / "policy" if (run / "policy").is_dir() else run
@@ -54,6 +57,10 @@ def play(
     refuse_unwritable(target)
     policy = load_policy(exported)
     console.say_estimated(str(policy.header["notes"].get("densities")))
+    if policy.certificate is None:
+        console.say("nobody has judged this policy", "red")
+    if mean_action:
+        console.say(UNJUDGED, "red")
     try:
         made = gymnasium.make(env, render_mode="rgb_array")
     except Exception:  # what an environment cannot render, it refuses in its own way
@@ -62,13 +69,19 @@ def play(
         except Exception as error:
             raise SettingError("env", f"{env}: {error}", "Give an id of Gymnasium") from error
     generator = np.random.default_rng(seed)
+
+    def act(observation: Any) -> np.ndarray:
+        if not mean_action:
+            return policy.sample(observation, generator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnjudgedWarning)  # it was said
+            return policy.mean_action(observation)
+
     returns, lengths, first = [], [], None
     with console.bar(f"play {env}", episodes) as advance:
         for i in range(episodes):
             try:
-                shown = _episode(
-                    made, policy, seed + i, generator if noise else None, frames=i == 0
-                )
+                shown = _episode(made, act, seed + i, frames=i == 0)
             except GampsError as error:
                 raise SettingError("env", f"{env}: {error}", "Play it in its own") from error
             except Exception as error:  # an environment may fail in any way
@@ -91,9 +104,8 @@ def play(
 
 def _episode(
     env: gymnasium.Env[Any, Any],
-    policy: DeployedPolicy,
+    act: Callable[[Any], np.ndarray],
     seed: int,
-    generator: np.random.Generator | None,
     *,
     frames: bool,
 ) -> dict[str, list[Any]]:
@@ -101,10 +113,7 @@ def _episode(
     kept: dict[str, list[Any]] = {"observations": [], "actions": [], "rewards": [], "frames": []}
     over = False
     while not over and len(kept["rewards"]) < LONGEST:
-        if generator is None:
-            action = policy.predict(observation)
-        else:
-            action = policy.sample(observation, generator)
+        action = act(observation)
         kept["observations"].append(np.asarray(observation))
         kept["actions"].append(action)
         if frames and env.render_mode == "rgb_array":

@@ -12,7 +12,7 @@ from gamps._utils import console, figures
 from gamps._utils.atomic_io import replace_file
 from gamps.runs import folder
 
-SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "lower")
+SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "promise")
 
 
 @contextmanager
@@ -50,8 +50,8 @@ def figure(out: Path) -> None:
         values = [np.nan if line.get(name) is None else line[name] for line in lines]
         axis.plot(np.arange(1, len(values) + 1), values, color="#c1121f")
         if name == "estimate":
-            lower = [np.nan if line.get("lower") is None else line["lower"] for line in lines]
-            axis.fill_between(np.arange(1, len(values) + 1), lower, values, alpha=0.2,
+            promise = [np.nan if line.get("promise") is None else line["promise"] for line in lines]
+            axis.fill_between(np.arange(1, len(values) + 1), promise, values, alpha=0.2,
                               color="#c1121f")  # fmt: skip
         axis.set_title(name.replace("_", " "), fontsize=9)
         axis.set_xlabel("iteration")

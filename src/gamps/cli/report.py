@@ -10,7 +10,7 @@ from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.report import page
 from gamps.report.sections import sections
-from gamps.runs.evaluate_run import evaluate_run, explained
+from gamps.runs.evaluate_run import evaluate_run
 
 PAGE, PICTURES = "report.html", "report"
 
@@ -21,7 +21,6 @@ def report(
     *,
     log: str = "",
     confidence: float = 0.95,
-    interval: str = "student",
     overwrite: bool = False,
 ) -> None:
     """Write one page on a run: the verdict, how it learned, what it rests on, what will change.
@@ -38,7 +37,6 @@ def report(
       run: the folder that gamps train wrote.
       log: as in gamps evaluate.
       confidence: as in gamps evaluate.
-      interval: as in gamps evaluate.
       overwrite: replace an earlier report.
     """
     target, folder = run / PAGE, run / PICTURES
@@ -47,7 +45,7 @@ def report(
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
     say_imports(run)
     with console.bar("report", 3) as advance:
-        found = evaluate_run(run, log=log, confidence=confidence, interval=interval)
+        found = evaluate_run(run, log=log, confidence=confidence)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")
@@ -68,5 +66,6 @@ def report(
             raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
         advance("written")
     size = f"{len(text) / 1e6:.1f} MB"
-    console.say(f"{found.verdict.word}: {explained(found.verdict)}")
+    verdict = found.evaluation.verdict
+    console.say(f"{verdict.word}: {verdict.why}. {verdict.advice}.")
     console.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")

@@ -138,8 +138,8 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
         progress.figure(run.folder)
     if state.best == 0:
         console.say("nothing was found that is thought better than the first policy", "yellow")
-    elif state.best_lower is not None:
-        console.say(f"lower estimate of the best policy's return: {state.best_lower:.4g}")
+    elif state.best_promise is not None:
+        console.say(f"promised of the learned policy, judged by nobody: {state.best_promise:.4g}")
     console.say(f"written: {run.folder}")
     console.say(f"next: gamps evaluate {run.folder}, gamps export {run.folder}")
 

@@ -1,9 +1,10 @@
 """A policy that runs without what trained it: StableHLO programs and a plain description.
 
-The folder holds `mean.stablehlo` (observation to most likely action), `act.stablehlo` (observation
-and standard normal numbers to action), both serialised by `jax.export` for every platform, and
-`policy.json`, which says what goes in and what comes out. Any process with JAX can run them, and
-needs nothing of this package: `jax.export.deserialize(file.read_bytes()).call(observation)`.
+The folder holds `act.stablehlo` (observation and standard normal numbers to action), serialised by
+`jax.export` for every platform, and `policy.json`, which says what goes in and what comes out. Any
+process with JAX can run it, and needs nothing of this package:
+`jax.export.deserialize(file.read_bytes()).call(observation, noise)`. A policy is judged with its
+noise; its most likely action, `mean.stablehlo`, is another policy, and written only on demand.
 """
 
 import json
@@ -16,7 +17,7 @@ import numpy as np
 
 from gamps._utils import atomic_io
 from gamps._version import __version__
-from gamps.deployment.load import HEADER, TITLE
+from gamps.deployment.load import ACT, HEADER, MEAN, TITLE
 from gamps.errors import MissingExtraError, OutputError
 from gamps.policies import Policy
 from gamps.policies.description import describe_known
@@ -31,6 +32,7 @@ def export(
     out: str | Path,
     *,
     notes: dict[str, Any] | None = None,
+    mean_action: bool = False,
     onnx: bool = False,
 ) -> Path:
     """Write a policy that `gamps.load_policy` runs, or any process with JAX.
@@ -40,7 +42,8 @@ def export(
       like: a log, for the shapes of observations and actions and the range it was seen on.
       out: the folder; it must not be there.
       notes: more to be kept in the description.
-      onnx: write `mean.onnx` beside it, out of the folder; needs the extra `onnx`.
+      mean_action: write the most likely action too, which no verdict is about.
+      onnx: write `OUT.onnx` beside it, of observation and noise; needs the extra `onnx`.
 
     Raises:
       OutputError: if there is something already, or it cannot be written.
@@ -56,15 +59,14 @@ def export(
     def act(observation: Any, noise: Any) -> Any:
         return policy.act(observation, noise)
 
-    programs = {
-        "mean.stablehlo": jax.export.export(jax.jit(mean), platforms=PLATFORMS)(observation),
-        "act.stablehlo": jax.export.export(jax.jit(act), platforms=PLATFORMS)(observation, noise),
-    }
+    programs = {ACT: jax.export.export(jax.jit(act), platforms=PLATFORMS)(observation, noise)}
+    if mean_action:
+        programs[MEAN] = jax.export.export(jax.jit(mean), platforms=PLATFORMS)(observation)
     contents = {HEADER: (json.dumps(_header(policy, like, notes), indent=1) + "\n").encode()}
     contents |= {name: bytes(program.serialize()) for name, program in programs.items()}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        graph = _onnx(mean, observation) if onnx else b""
+        graph = _onnx(act, observation, noise) if onnx else b""
         atomic_io.write_folder(out, TITLE, contents)
         if onnx:
             atomic_io.write_file(_beside(out), graph)
@@ -104,12 +106,12 @@ def _header(policy: Policy, like: Trajectories, notes: dict[str, Any] | None) ->
     }
 
 
-def _onnx(mean: Any, observation: Any) -> bytes:
+def _onnx(act: Any, observation: Any, noise: Any) -> bytes:
     try:
         from jax2onnx import to_onnx
     except ImportError as error:
         raise MissingExtraError(
             f'{error.name} is not installed. Do pip install "gamps[onnx]"'
         ) from error
-    model = to_onnx(mean, inputs=[observation], model_name="policy")
+    model = to_onnx(act, inputs=[observation, noise], model_name="policy")
     return bytes(model.SerializeToString())

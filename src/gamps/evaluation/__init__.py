@@ -1,7 +1,8 @@
 """What a policy is worth by the log of another: off-policy evaluation.
 
 `estimators` are sums over trajectories (`Terms`), `intervals` work on any of them, and a
-`difference` of two is paired. `judge` says what may be done with the policy.
+`difference` of two is paired. `evaluate` says what may be done with a policy, or with which rung of
+a ladder.
 """
 
 from gamps.evaluation.aggregate import iqm, stratified
@@ -9,10 +10,8 @@ from gamps.evaluation.estimates import (
     UNSPREAD,
     Case,
     Estimate,
-    Evaluation,
     cases,
     estimates,
-    evaluate,
 )
 from gamps.evaluation.estimators import (
     ESTIMATORS,
@@ -27,32 +26,40 @@ from gamps.evaluation.estimators import (
     weighted_doubly_robust,
 )
 from gamps.evaluation.fitted_q import Fitted, fitted_q
-from gamps.evaluation.intervals import (
-    Interval,
-    bernstein,
-    bootstrap,
-    guaranteed,
-    interval_of,
-    student,
-)
+from gamps.evaluation.guaranteed import bernstein, betting, guaranteed, guaranteed_gain
+from gamps.evaluation.intervals import Interval, bootstrap, interval_of, student
+from gamps.evaluation.judgement import Evaluation, Judgement, evaluate, judge
+from gamps.evaluation.ladder import Rung, ladder_cases, rungs
 from gamps.evaluation.ratio_sums import Terms, difference, each, value
-from gamps.evaluation.verdict import RatioSupport, Verdict, graded, judge, support
+from gamps.evaluation.simultaneous import critical_value
+from gamps.evaluation.support import RatioSupport, Tail, graded, support
+from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE, JudgedPolicy, Reason, Verdict
 
 __all__ = [
+    "DEPLOY",
     "ESTIMATORS",
+    "NOT_SHOWN",
     "UNSPREAD",
+    "WORSE",
     "Case",
     "Estimate",
     "Evaluation",
     "Evidence",
     "Fitted",
     "Interval",
+    "JudgedPolicy",
+    "Judgement",
     "RatioSupport",
+    "Reason",
+    "Rung",
+    "Tail",
     "Terms",
     "Verdict",
     "bernstein",
+    "betting",
     "bootstrap",
     "cases",
+    "critical_value",
     "difference",
     "direct",
     "doubly_robust",
@@ -64,11 +71,14 @@ __all__ = [
     "fitted_q",
     "graded",
     "guaranteed",
+    "guaranteed_gain",
     "interval_of",
     "iqm",
     "judge",
+    "ladder_cases",
     "on_policy",
     "per_decision",
+    "rungs",
     "self_normalised",
     "stratified",
     "student",

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
-from gamps.evaluation.fitted_q import fitted_q
+from gamps.evaluation.fitted_q import features_of, fitted_q
 from gamps.evaluation.intervals import Interval, interval_of
-from gamps.evaluation.ratio_sums import difference
-from gamps.evaluation.verdict import ROBUST, Verdict, judge
-from gamps.policies import Policy
+from gamps.evaluation.ratio_sums import Terms, difference
+from gamps.evaluation.verdict import ROBUST
+from gamps.policies import Policy, log_probs
 from gamps.search.importance import Ratios
 from gamps.search.values import Imagined
 from gamps.tasks import Task
@@ -23,13 +23,34 @@ ROLLOUTS = 20  # imagined from every pair
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)
 """Estimates whose bounds leave their own error out: no verdict rests on them."""
+KNOWN = 1e-3  # by how much logarithms of a policy's densities may differ from the logged ones
 
 
 class Case(NamedTuple):
-    """What an estimate is made of: the evidence and a name of `ESTIMATORS`."""
+    """What an estimate is made of.
 
-    found: Evidence
+    Attributes:
+      evidence: of the policy.
+      estimator: a name of `ESTIMATORS`.
+      base: evidence of the behaviour policy by the same features and draws; None if it is not
+        known, and the logged returns stand for it.
+    """
+
+    evidence: Evidence
     estimator: str
+    base: Evidence | None = None
+
+    @property
+    def value(self) -> Terms:
+        """Of the policy."""
+        return ESTIMATORS[self.estimator](self.evidence)
+
+    @property
+    def improvement(self) -> Terms:
+        """Over the behaviour policy; what Q misses of both alike cancels."""
+        if self.base is None:
+            return difference(self.value, on_policy(self.evidence))
+        return difference(self.value, ESTIMATORS[self.estimator](self.base))
 
 
 class Estimate(NamedTuple):
@@ -39,49 +60,58 @@ class Estimate(NamedTuple):
     improvement: Interval
 
 
-class Evaluation(NamedTuple):
-    """What held-out episodes say of a policy.
-
-    Attributes:
-      verdict: deploy, not shown to be better, or worse, by the doubly robust estimate.
-      estimates: that one and others beside it, by name.
-      cases: what each is made of.
-    """
-
-    verdict: Verdict
-    estimates: dict[str, Estimate]
-    cases: dict[str, Case]
-
-
-def evaluate(
-    policy: Policy,
-    learned: Trajectories,
-    held_out: Trajectories,
-    task: Task,
-    *,
-    model: Any = None,
-    confidence: float = 0.95,
-    interval: str = "student",
-    seed: int = 0,
-) -> Evaluation:
-    """Say whether a policy may be deployed, by episodes that nothing was learned from.
+class FittedEvidence:
+    """Evidence with a Q fitted to other episodes, for any policy by the same features and draws.
 
     Args:
-      policy: to be judged, with the noise that it acts with.
-      learned: episodes to fit Q to; the policy may have been learned from them too.
-      held_out: episodes to judge by, which neither the policy nor Q has seen.
-      task: its discount; and, with a model, reward and termination.
-      model: a fitted transition model, for further estimates beside the verdict's.
-      confidence: of each bound.
-      interval: student or bootstrap.
-      seed: of imagined episodes, features and actions.
+      keys: of the fit, and of the actions at the episodes to judge by.
+      learned: episodes to fit Q to.
+      held_out: episodes to judge by.
+      discount: γ.
     """
-    key = jax.random.key(seed)
-    all_cases = cases(key, policy, learned, held_out, task, model)
-    by_name = estimates(all_cases, interval=interval, confidence=confidence)
-    evidence = all_cases[ROBUST].found
-    verdict = judge(policy, held_out, evidence, interval=interval, confidence=confidence)
-    return Evaluation(verdict, by_name, all_cases)
+
+    def __init__(
+        self,
+        keys: tuple[Key[Array, ""], Key[Array, ""]],
+        learned: Trajectories,
+        held_out: Trajectories,
+        discount: float,
+    ) -> None:
+        self.key_fit, self.key_at = keys
+        self.learned, self.held_out, self.discount = learned, held_out, discount
+        self.features: Any = None
+
+    def __call__(self, policy: Policy) -> Evidence:
+        """Of a policy."""
+        steps = max(self.learned.n_steps, self.held_out.n_steps)
+        if self.features is None:
+            self.features = features_of(jax.random.split(self.key_fit)[0], policy, self.learned)
+        fitted = fitted_q(
+            self.key_fit, policy, self.learned, self.discount, self.features, steps=steps
+        )
+        q, v = fitted.at(self.key_at, self.held_out)
+        return evidence(policy, self.held_out, self.discount, q_values=q, state_values=v)
+
+    def base(self, behaviour: Policy | None) -> Evidence | None:
+        """Of the behaviour policy, whose ratios are one; None if it did not make these episodes."""
+        if behaviour is None or not made(behaviour, self.held_out):
+            return None
+        return as_behaviour(self(behaviour))
+
+
+def as_behaviour(found: Evidence) -> Evidence:
+    """Evidence of the policy that made the log: ratios are one, and not nearly one."""
+    seen = found.seen.astype(np.float64)
+    return found._replace(rho=seen, before=seen)
+
+
+def made(policy: Policy, log: Trajectories) -> bool:
+    """Whether a policy gives the logged actions the densities that the log gives them."""
+    apart = np.asarray(_log_probs(policy, log)) - np.asarray(log.behaviour_log_prob)
+    return bool(np.abs(apart[np.asarray(log.mask)]).max() < KNOWN)
+
+
+_log_probs = eqx.filter_jit(log_probs)
 
 
 @eqx.filter_jit
@@ -102,34 +132,55 @@ def cases(
     held_out: Trajectories,
     task: Task,
     model: Any = None,
+    *,
+    behaviour: Policy | None = None,
 ) -> dict[str, Case]:
     """By name: doubly robust estimates with the Q that is fitted to the log, and with the model's.
 
-    Arguments as of `evaluate`; the key is of imagined episodes, features and actions.
+    Args:
+      key: of imagined episodes, features and actions.
+      policy: to be judged, with the noise that it acts with.
+      learned: episodes to fit Q to; the policy may have been learned from them too.
+      held_out: episodes to judge by, which neither the policy nor Q has seen.
+      task: its discount; and, with a model, reward and termination.
+      model: a fitted transition model, for further estimates.
+      behaviour: the policy that made the log, if it is known: what a Q misses of both cancels.
     """
-    key_model, key_fit, key_at = jax.random.split(key, 3)
-    discount, steps = float(task.discount), max(learned.n_steps, held_out.n_steps)
-    q, v = fitted_q(key_fit, policy, learned, discount, steps=steps).at(key_at, held_out)
-    fitted = evidence(policy, held_out, discount, q_values=q, state_values=v)
-    by_name = {name: Case(fitted, name) for name in ESTIMATORS if name != DIRECT}
+    key_model, *keys = jax.random.split(key, 3)
+    discount = float(task.discount)
+    fitted = FittedEvidence((keys[0], keys[1]), learned, held_out, discount)
+    found, base = fitted(policy), fitted.base(behaviour)
+    by_name = {name: Case(found, name, base) for name in ESTIMATORS if name != DIRECT}
     if model is not None:
-        q, v = map(np.asarray, _modelled(key_model, policy, model, task, held_out))
-        modelled = evidence(policy, held_out, discount, q_values=q, state_values=v)
+
+        def modelled(one: Policy) -> Evidence:
+            q, v = map(np.asarray, _modelled(key_model, one, model, task, held_out))
+            return evidence(one, held_out, discount, q_values=q, state_values=v)
+
+        imagined = modelled(policy)
+        imagined_base = (
+            as_behaviour(modelled(behaviour)) if base is not None and behaviour else None
+        )
         for name in (ROBUST, f"weighted {ROBUST}"):
-            by_name[f"{name}, model's Q"] = Case(modelled, name)
-        by_name[DIRECT] = Case(modelled, DIRECT)
-    return by_name | {FITTED: Case(fitted, DIRECT)}
+            by_name[f"{name}, model's Q"] = Case(imagined, name, imagined_base)
+        by_name[DIRECT] = Case(imagined, DIRECT, imagined_base)
+    return by_name | {FITTED: Case(found, DIRECT, base)}
 
 
 def estimates(
     given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
 ) -> dict[str, Estimate]:
-    """Each of the `cases` with its interval; arguments as of `evaluate`."""
-    by_name = {}
-    for name, case in given.items():
-        terms = ESTIMATORS[case.estimator](case.found)
-        gain = difference(terms, on_policy(case.found))
-        by_name[name] = Estimate(
-            *(interval_of(t, interval, confidence=confidence) for t in (terms, gain))
+    """Each of the `cases` with its interval.
+
+    Args:
+      given: from `cases`.
+      interval: student or bootstrap.
+      confidence: of each bound.
+    """
+    return {
+        name: Estimate(
+            interval_of(case.value, interval, confidence=confidence),
+            interval_of(case.improvement, interval, confidence=confidence),
         )
-    return by_name
+        for name, case in given.items()
+    }

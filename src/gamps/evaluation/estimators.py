@@ -128,6 +128,13 @@ ESTIMATORS = {
 """Every estimator of a policy's value, by the name that reports show."""
 
 
+def whole_episode(found: Evidence) -> np.ndarray:
+    """`[N]` logarithms of the ratios of whole episodes."""
+    last = np.maximum(found.mask.sum(axis=1) - 1, 0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.take_along_axis(found.rho, last[:, None], axis=1)[:, 0])
+
+
 def effective(found: Evidence) -> float:
     """The effective number of episodes at the step where fewest carry the estimate.
 

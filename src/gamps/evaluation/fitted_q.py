@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from gamps._utils.noise import normal
 from gamps.errors import SettingError
 from gamps.models import RandomFourier
-from gamps.policies import Boltzmann, Policy
+from gamps.policies import Boltzmann, Mixture, Policy
 from gamps.search.values.fitted import moments, sweep
 from gamps.trajectories import Trajectories, flat
 
@@ -67,6 +67,8 @@ class Fitted(eqx.Module):
 
 def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
     """Random cosines of observation and action; of choices the policy's own features, crossed."""
+    while isinstance(policy, Mixture):
+        policy = policy.second
     if isinstance(policy, Boltzmann):
         return Crossed(policy.features, policy.weights.shape[-1])
     if log.actions.dtype.kind == "f" and log.states.dtype.kind == "f":
@@ -131,7 +133,8 @@ def _rows(log: Trajectories) -> _Rows:
     mask = np.asarray(log.mask)
     rows = np.flatnonzero(mask.ravel())
     count = len(rows)
-    rows = np.pad(rows, (0, -count % BLOCK), mode="edge")
+    size = min(BLOCK, 1 << (count - 1).bit_length())  # of a small log one block of its own size
+    rows = np.pad(rows, (0, -count % size), mode="edge")
     last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
     goes_on = ~(last & np.asarray(log.terminated)[:, None])
     return _Rows(
@@ -157,7 +160,8 @@ def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
 
 
 def _blocks(rows: _Rows) -> _Rows:
-    return jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, BLOCK, *x.shape[1:]), rows)
+    size = min(BLOCK, len(rows.valid))
+    return jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, size, *x.shape[1:]), rows)
 
 
 @eqx.filter_jit
@@ -196,7 +200,7 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
     def block_values(numbered: tuple[Array, _Rows]) -> tuple[Array, Array]:
         number, block = numbered
         left = fitted.weights[horizon - 1 - block.steps]
-        shape = (BLOCK, SAMPLES, policy.noise_size)
+        shape = (len(block.valid), SAMPLES, policy.noise_size)
         noise = normal(jax.random.fold_in(key, number), shape, left.dtype)
         values = jax.vmap(q)(left, block.states, block.actions)
         return values, jax.vmap(v)(left, block.states, noise)

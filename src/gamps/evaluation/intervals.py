@@ -1,4 +1,4 @@
-"""Intervals of an estimate: Student's t, bootstrap, and one that assumes no distribution."""
+"""Intervals of an estimate: Student's t, and bootstrap."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from gamps.errors import SettingError
-from gamps.evaluation.estimators import Evidence
 from gamps.evaluation.ratio_sums import Terms, each, left_out, value
 
 RESAMPLES = 2_000
@@ -32,7 +31,8 @@ class Interval(NamedTuple):
     confidence: float
 
 
-def _checked(terms: Terms, confidence: float) -> tuple[float, int]:
+def checked(terms: Terms, confidence: float) -> tuple[float, int]:
+    """The estimate and how many trajectories it is of, if an interval can be had."""
     if not 0.5 < confidence < 1:
         raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")
     n = len(terms.numerators)
@@ -43,7 +43,7 @@ def _checked(terms: Terms, confidence: float) -> tuple[float, int]:
 
 def student(terms: Terms, *, confidence: float = 0.975) -> Interval:
     """The estimate and so many standard errors: right for many trajectories of light tails."""
-    estimate, n = _checked(terms, confidence)
+    estimate, n = checked(terms, confidence)
     half = float(stdtrit(n - 1, confidence)) * each(terms).std(ddof=1) / math.sqrt(n)
     return Interval(estimate, estimate - half, estimate + half, confidence)
 
@@ -65,7 +65,7 @@ def bootstrap(
       resamples: logs.
       seed: of the resampling.
     """
-    estimate, n = _checked(terms, confidence)
+    estimate, n = checked(terms, confidence)
     if terms.plain:
         terms = Terms.of(each(terms)[:, None])  # one column resamples like all of them
     # Small ones are drawn once for all estimators.
@@ -93,66 +93,6 @@ def _counts(n: int, size: int, seed: int, chunk: int) -> np.ndarray:
 
 
 _cached_counts = lru_cache(maxsize=16)(_counts)
-
-
-def guaranteed(
-    found: Evidence,
-    *,
-    lowest: float,
-    highest: float,
-    largest: float = 4.0,
-    confidence: float = 0.975,
-) -> Interval:
-    """Bounds that hold for any policy and any number of episodes, however thin the support.
-
-    Of returns above the lowest, cutting ratios off can only take away, so a lower bound of what is
-    left is one of the whole; likewise from above. Both are empirical Bernstein bounds.
-
-    Args:
-      found: of episodes that ended, or are as long as any.
-      lowest: return that an episode can have.
-      highest: the same.
-      largest: ratio that counts in full; larger is less biased and needs more episodes.
-      confidence: of each bound.
-    """
-    if not found.seen.all():
-        problem = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
-        raise SettingError("episodes", problem, "Give episodes of one length, or that ended")
-    last = found.mask.sum(axis=1) - 1
-    ratios = np.minimum(np.take_along_axis(found.rho, last[:, None], axis=1), largest)
-    returns, span = found.rewards.sum(axis=1, keepdims=True), highest - lowest
-    if returns.min() < lowest or returns.max() > highest:
-        problem = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
-        raise SettingError("range of returns", problem, "Give the range that they can have")
-    below, above = (
-        bernstein(Terms.of(ratios * gain), width=largest * span, confidence=confidence)
-        for gain in (returns - lowest, highest - returns)
-    )
-    low, high = max(lowest + below.low, lowest), min(highest - above.low, highest)
-    middle = (lowest + below.estimate + highest - above.estimate) / 2
-    return Interval(middle, low, high, confidence)
-
-
-def bernstein(terms: Terms, *, width: float, confidence: float = 0.975) -> Interval:
-    """Empirical Bernstein (Maurer and Pontil 2009): holds for any distribution of bounded numbers.
-
-    Args:
-      terms: of an estimator that is a mean of one number a trajectory.
-      width: between the least and the largest that such a number can be; the largest ratio times
-        the range of returns.
-      confidence: of each bound.
-    """
-    estimate, n = _checked(terms, confidence)
-    if not terms.plain:
-        fix = "Take per_decision or doubly_robust of episodes that were not cut off"
-        raise SettingError("terms", "are ratios of sums", fix)
-    numbers = each(terms)
-    if not width >= np.ptp(numbers):
-        problem = f"{width:g}, but the numbers of this log differ by {np.ptp(numbers):g}"
-        raise SettingError("width", problem, "Give the range that they can have")
-    log = math.log(2 / (1 - confidence))
-    half = math.sqrt(2 * numbers.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
-    return Interval(estimate, estimate - half, estimate + half, confidence)
 
 
 INTERVALS: dict[str, Callable[..., Interval]] = {

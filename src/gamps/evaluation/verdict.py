@@ -1,44 +1,55 @@
-"""Whether a policy may be deployed: its improvement, a bound of it, and a word."""
+"""Whether a policy may be deployed: a word, the cause that binds, and what to do about it."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from gamps.evaluation.estimators import Evidence, doubly_robust, on_policy
-from gamps.evaluation.intervals import Interval, interval_of
-from gamps.evaluation.ratio_sums import difference
-from gamps.policies import Policy
-from gamps.search import importance
-from gamps.trajectories import Trajectories
+from gamps.evaluation.estimators import Evidence
+from gamps.evaluation.intervals import Interval
+from gamps.evaluation.support import FAIR, LEAST, LIMITS, MOST_INFLUENCE, POOR, RatioSupport, Tail
 
-DEPLOY, NOT_SHOWN, WORSE = "deploy", "not shown to be better", "worse"
-GOOD, FAIR, POOR = "good", "fair", "poor"
-# Least effective episodes, their least share of all, and the largest tail index of the ratios. The
-# doubly robust estimate's interval is right with good support and a little short with fair support,
-# where its bounds are therefore taken with half the error (`benchmarks.studies coverage`).
-LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
-SAME = 1e-4  # ratios that are one but for rounding
-LEAST = 25  # episodes that a tail index can be had of
+DEPLOY = "deploy"
+"""It is better than the logging policy, with the confidence that was asked for."""
+NOT_SHOWN = "not shown to be better"
+"""It may be better, and these episodes do not show it."""
+WORSE = "worse"
+"""It is worse than the logging policy, with that confidence."""
 ROBUST = "doubly robust"  # what the verdict rests on
+SAME = 1e-4  # ratios that are one but for rounding
+RARE = 3  # episodes of n that may fail without one of them being in the log, at 95 %
 
 
-class RatioSupport(NamedTuple):
-    """How much of the log speaks of the policy.
+class Reason(NamedTuple):
+    """Why something cannot be shown.
 
     Attributes:
-      ess: effective number of episodes, by the ratios of whole episodes.
-      pareto_k: tail index of the same.
-      grade: good, fair or poor.
+      why: the cause that binds, in a sentence.
+      advice: what to do about it.
+      needed: episodes that a log to judge by would need in all; None where that cannot be said.
     """
 
-    ess: float
-    pareto_k: float
-    grade: str
+    why: str
+    advice: str
+    needed: int | None = None
+
+
+class JudgedPolicy(NamedTuple):
+    """What held-out episodes say of one policy.
+
+    Attributes:
+      improvement: over the behaviour policy, paired on the same episodes.
+      value: of the policy.
+      support: of the estimate.
+      tail: how the improvement is spread over the episodes.
+      refusal: why no bound of it counts; None if it does.
+    """
+
+    improvement: Interval
+    value: Interval
+    support: RatioSupport
+    tail: Tail
+    refusal: Reason | None
 
 
 class Verdict(NamedTuple):
@@ -46,105 +57,123 @@ class Verdict(NamedTuple):
 
     Attributes:
       word: deploy, not shown to be better, or worse.
-      why: in a sentence.
+      why: in a sentence, the cause that binds.
+      advice: what to do next.
       improvement: over the behaviour policy, paired on the same episodes.
       value: of the policy.
       behaviour: of the behaviour policy.
       support: of the estimate.
       needed: episodes that a log to judge by would need in all for the bound to pass zero, if the
         estimate is right; None where that cannot be said.
+      unseen_loss: a loss of this size in 3 of as many episodes as were judged by would overturn a
+        *deploy*, and no log of that many can exclude it; None where bounds of the return do.
     """
 
     word: str
     why: str
+    advice: str
     improvement: Interval
     value: Interval
     behaviour: Interval
     support: RatioSupport
     needed: int | None
+    unseen_loss: float | None = None
 
 
-def support(policy: Policy, trajectories: Trajectories) -> RatioSupport:
-    """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
-    return graded(_log_ratios(policy, trajectories))
-
-
-@eqx.filter_jit
-def _log_ratios(policy: Policy, trajectories: Trajectories) -> Array:
-    log_rho = importance.log_rho(policy, trajectories)
-    return importance.whole_episode(log_rho, trajectories.mask)
-
-
-def graded(log_ratios: Any) -> RatioSupport:
-    """The same from the logarithms of whole-episode ratios; the tail in double precision."""
-    ratios = np.asarray(log_ratios, np.float64)
-    if not np.isfinite(ratios).any():
-        return RatioSupport(0.0, math.inf, POOR)
-    ess = float(_effective(jnp.asarray(ratios)))
-    k = float(importance.pareto_k(ratios))
-    for grade, (least, share, most) in LIMITS.items():
-        if ess >= max(least, share * len(ratios)) and not k > most:
-            return RatioSupport(ess, k, grade)
-    return RatioSupport(ess, k, POOR)
-
-
-_effective = jax.jit(importance.effective_sample_size)
-
-
-def judge(
-    policy: Policy,
-    trajectories: Trajectories,
-    found: Evidence,
-    *,
-    interval: str = "student",
-    confidence: float = 0.95,
-) -> Verdict:
-    """The verdict on a policy, by the doubly robust estimate on episodes its training has not seen.
+def refusal(found: Evidence, basis: RatioSupport, spread: Tail, value: float) -> Reason | None:
+    """Why the estimate for a policy shows nothing, whatever its bound; the cause that binds first.
 
     Args:
-      policy: as it will act; a policy without noise has no ratios.
-      trajectories: held-out episodes of the behaviour policy.
-      found: from `evidence`, with a Q fitted to other episodes.
-      interval: student or bootstrap.
-      confidence: with which a bound holds.
+      found: evidence of the policy.
+      basis: support of the estimate.
+      spread: of the gain over the episodes.
+      value: of the policy, as estimated.
     """
-    basis, n = support(policy, trajectories), trajectories.n_trajectories
-    if basis.grade == FAIR:
-        confidence = (1 + confidence) / 2
-    terms, base = doubly_robust(found), on_policy(found)
-    sums = (difference(terms, base), terms, base)
-    gain, value, behaviour = (interval_of(t, interval, confidence=confidence) for t in sums)
-    parts = (gain, value, behaviour, basis)
-    if np.abs(found.rho[found.mask] - 1).max() < SAME:
-        return Verdict(NOT_SHOWN, "it is the logging policy itself", *parts, None)
-    least, _, most = LIMITS[FAIR]
+    returns = found.rewards.sum(axis=1)
+    n, (least, _, most) = len(returns), LIMITS[FAIR]
+    if (reason := same(found)) is not None:
+        return reason
     # Effective episodes grow with the log, a heavy tail stays.
     enough = max(LEAST, math.ceil(n * least / basis.ess)) if basis.ess > 1.5 else None
+    rests = f"the estimate rests on {basis.ess:.1f} effective episodes of {n}"
+    if basis.ess < least:
+        why = f"{rests}; at least {least:g} are needed"
+        return Reason(why, _log_more(enough), enough)
     if n < LEAST:
         why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
-        return Verdict(NOT_SHOWN, why, *parts, enough)
+        return Reason(why, _log_more(enough), enough)
     if basis.grade == POOR:
+        why = f"{rests}, few of which carry it (Pareto-k {basis.pareto_k:.2f}, at most {most:g})"
+        return Reason(why, NEARER)
+    if spread.pareto_k > most or spread.influence > MOST_INFLUENCE:
         why = (
-            f"the estimate rests on {basis.ess:.1f} effective episodes of {n} (Pareto-k "
-            f"{basis.pareto_k:.2f}); at least {least:g}, and k of at most {most:g}, are needed"
+            f"single episodes carry the estimate (Pareto-k {spread.pareto_k:.2f} of the gain, one "
+            f"episode {spread.influence:.0%} of its variance)"
         )
-        return Verdict(NOT_SHOWN, why, *parts, enough if basis.pareto_k <= most else None)
-    returns = found.rewards.sum(axis=1)
-    if not returns.min() <= value.estimate <= returns.max():
+        return Reason(why, BOUNDS)
+    if not returns.min() <= value <= returns.max():
         why = (
-            f"the estimate, {value.estimate:.4g}, is beyond every return in the log "
+            f"the estimate, {value:.4g}, is beyond every return in the log "
             f"({returns.min():.4g} to {returns.max():.4g})"
         )
-        return Verdict(NOT_SHOWN, why, *parts, None)
-    condition = f"with confidence {confidence:g}"
-    if basis.grade == FAIR:
+        return Reason(why, NEARER)
+    return None
+
+
+def same(found: Evidence) -> Reason | None:
+    """Why the logging policy itself is not judged."""
+    if np.abs(found.rho[found.mask] - 1).max() < SAME:
+        return Reason("it is the logging policy itself", "There is nothing to deploy")
+    return None
+
+
+NEARER = "Judge a policy nearer to the logging one, or log again with one"
+BOUNDS = "Declare the bounds of the return, Task(..., returns=(low, high)), or log more episodes"
+
+
+def _log_more(needed: int | None) -> str:
+    if needed is None:
+        return NEARER
+    return f"Log about {needed} episodes with the logging policy to judge by, or take a nearer one"
+
+
+def verdict_of(
+    best: JudgedPolicy,
+    behaviour: Interval,
+    n: int,
+    *,
+    losing: bool = False,
+    guaranteed: bool = False,
+) -> Verdict:
+    """The verdict on a policy, or on the one of several with the highest bound.
+
+    Args:
+      best: the policy.
+      behaviour: value of the behaviour policy.
+      n: episodes that were judged by.
+      losing: whether all candidates lose for sure.
+      guaranteed: whether the bound holds for any returns within the bounds that were declared.
+    """
+    gain = best.improvement
+    parts = (gain, best.value, behaviour, best.support)
+    if best.refusal is not None:
+        why, advice, needed = best.refusal
+        return Verdict(NOT_SHOWN, why, advice, *parts, needed)
+    condition = f"with confidence {gain.confidence:g}"
+    if guaranteed:
+        condition += ", guaranteed by the declared bounds of the return"
+    elif best.support.grade == FAIR:
         condition += ", half the error, because support is only fair"
     if gain.low > 0:
-        return Verdict(DEPLOY, f"the improvement is at least {gain.low:.4g} {condition}", *parts, n)
-    if gain.high < 0:
-        return Verdict(WORSE, f"it loses at least {-gain.high:.4g} {condition}", *parts, None)
+        why = f"the improvement is at least {gain.low:.4g} {condition}"
+        advice = "Deploy it with its noise, and log again: the next log reaches further"
+        return Verdict(DEPLOY, why, advice, *parts, n, None if guaranteed else gain.low * n / RARE)
+    if losing:
+        why = f"it loses at least {-gain.high:.4g} {condition}"
+        return Verdict(WORSE, why, "Keep the logging policy", *parts, None)
     why = f"the improvement lies between {gain.low:.4g} and {gain.high:.4g}: zero is not excluded"
-    needed = None
-    if gain.estimate > 0:
-        needed = math.ceil(n * ((gain.estimate - gain.low) / gain.estimate) ** 2)
-    return Verdict(NOT_SHOWN, why, *parts, needed)
+    if gain.estimate <= 0:
+        return Verdict(NOT_SHOWN, why, "Keep the logging policy", *parts, None)
+    needed = math.ceil(n * ((gain.estimate - gain.low) / gain.estimate) ** 2)
+    advice = f"Log about {needed} episodes with the logging policy to judge by"
+    return Verdict(NOT_SHOWN, why, advice, *parts, needed)

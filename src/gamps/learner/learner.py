@@ -18,6 +18,7 @@ from gamps import search
 from gamps._utils.console import silent
 from gamps._utils.fields import as_number
 from gamps.errors import SettingError
+from gamps.evaluation import rungs
 from gamps.learner.imagined_return import worth
 from gamps.learner.model_classes import Classes, ensemble, model_classes, unfitted
 from gamps.learner.model_selection import choose
@@ -133,14 +134,14 @@ class Learner:
         policy, run = progress.state.policy, progress.run
         model, task, log = progress.state.model, self.task, self.trajectories
         _, to_beat = worth(key, progress.best, model, task, log)
-        estimate, lower = worth(key, policy, model, task, log)
-        finished = run.now._replace(estimate=estimate, lower=lower)  # type: ignore[union-attr]
+        estimate, promise = worth(key, policy, model, task, log)
+        finished = run.now._replace(estimate=estimate, promise=promise)  # type: ignore[union-attr]
         run = run._replace(rounds=(*run.rounds, finished))
-        if np.isfinite(lower) and not to_beat > lower:
-            run = run._replace(best=len(run.rounds), best_lower=lower)
+        if np.isfinite(promise) and not to_beat > promise:
+            run = run._replace(best=len(run.rounds), best_promise=promise)
             return progress._replace(best=policy, run=run)
-        best_lower = to_beat if np.isfinite(to_beat) else run.best_lower
-        return progress._replace(run=run._replace(best=run.best or 0, best_lower=best_lower))
+        best_promise = to_beat if np.isfinite(to_beat) else run.best_promise
+        return progress._replace(run=run._replace(best=run.best or 0, best_promise=best_promise))
 
 
 def _reported(run: RunState) -> dict[str, float]:
@@ -150,7 +151,7 @@ def _reported(run: RunState) -> dict[str, float]:
     likelihood = {c[:2]: c.log_likelihood for c in now.evidence}.get(chosen, np.nan)
     metrics = {"weights_ess": now.weights_ess, "model_loss": -likelihood}
     if run.rounds:
-        metrics |= {"estimate": run.rounds[-1].estimate, "lower": run.rounds[-1].lower}
+        metrics |= {"estimate": run.rounds[-1].estimate, "promise": run.rounds[-1].promise}
     return metrics
 
 
@@ -170,7 +171,7 @@ def learn(
       trajectories: the log.
       task: the known reward, termination and discount.
       behaviour: the policy that made the log, where the search starts; a Gaussian. None starts at
-        an affine one fitted to the logged actions.
+        an affine one: the one that made the log, if its densities tell, or one fitted to actions.
       classes: from `model_classes`, or your own; with one entry, nothing is left to choose. None
         takes observations and actions as they are.
       seed: of everything random: a number, or a key of `jax.random`.
@@ -178,11 +179,12 @@ def learn(
       advance: called once a round, for a progress bar.
 
     Returns:
-      The policy to be evaluated, and what was decided in each round.
+      The learned policy, the ladder that leads to it, and what was decided in each round.
     """
     key = jax.random.key(seed) if isinstance(seed, int) else seed
     if behaviour is None:
-        behaviour = estimation.fit(key, trajectories, "affine")
+        fitted = estimation.fit(key, trajectories, "affine")
+        behaviour = estimation.recognised(fitted, trajectories)
     known = model_classes() if classes is None else classes
     learner = Learner(key, trajectories, task, behaviour, known, settings=settings)
     progress, policies = learner.start(), list[Policy]()
@@ -192,9 +194,12 @@ def learn(
         if len(rounds) > len(policies):
             policies.append(progress.state.policy)
             choice = f"{rounds[-1].model_class}, β = {rounds[-1].exponent:g}"
-            advance(f"round {len(rounds)}: {choice}, worth {rounds[-1].lower:.3g}")
+            advance(f"round {len(rounds)}: {choice}, promises {rounds[-1].promise:.3g}")
     chosen = (progress.run.best or 0) - 1
-    return Outcome(progress.best, chosen, list(rounds), policies, progress.state.model)
+    ladder = rungs(
+        behaviour, progress.best, trajectories, float(task.discount), behaviour=behaviour
+    )
+    return Outcome(progress.best, ladder, chosen, list(rounds), policies, progress.state.model)
 
 
 def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:

@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from gamps import search
+from gamps.evaluation import Rung
 from gamps.policies import Policy
 
 
@@ -68,7 +69,8 @@ class Round(NamedTuple):
       evidence: every candidate; none where nothing was left to choose.
       weights_ess: effective number of transitions in the fit.
       estimate: mean imagined return of the policy after the round.
-      lower: the estimate less the members' standard deviation.
+      promise: the estimate less the members' standard deviation; the models' opinion of a policy
+        that was made to please them, and no bound.
     """
 
     model_class: str
@@ -76,7 +78,7 @@ class Round(NamedTuple):
     evidence: tuple[Candidate, ...]
     weights_ess: float
     estimate: float = math.nan
-    lower: float = math.nan
+    promise: float = math.nan
 
 
 class RunState(NamedTuple):
@@ -85,14 +87,14 @@ class RunState(NamedTuple):
     Attributes:
       best: the round, or the iteration of a recipe, whose policy would be handed out; 0 is the
         start, None before anything was compared.
-      best_lower: lower estimate of that policy's return; None where there is none.
+      best_promise: what is promised of that policy's return; None where nothing is.
       stopped: why the training ended by itself; empty while it goes on.
       now: the round under way, its estimate still open.
       rounds: those that are finished.
     """
 
     best: int | None = None
-    best_lower: float | None = None
+    best_promise: float | None = None
     stopped: str = ""
     now: Round | None = None
     rounds: tuple[Round, ...] = ()
@@ -113,10 +115,12 @@ class Progress(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The policy handed out, and how it came about.
+    """The policy that was learned, and how it came about.
 
     Attributes:
       policy: the best; each round's is compared with the best so far, by the models of the round.
+      ladder: policies on the way to it, the nearest to the logging one first: what
+        `gamps.evaluate` is to judge, by episodes that were not learned from.
       chosen: which round, from zero; -1 if none is thought better than the start, which is handed
         out then.
       rounds: all of them.
@@ -125,6 +129,7 @@ class Outcome(NamedTuple):
     """
 
     policy: Policy
+    ladder: tuple[Rung, ...]
     chosen: int
     rounds: list[Round]
     policies: list[Policy]

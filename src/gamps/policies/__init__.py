@@ -10,6 +10,7 @@ from gamps.policies.gaussian import (
     MLPGaussianPolicy,
     SoftClipped,
 )
+from gamps.policies.paths import Mixture, between
 from gamps.policies.types import Policy, log_probs, natural_units, score_norms
 
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "Gaussian",
     "LinearGaussianPolicy",
     "MLPGaussianPolicy",
+    "Mixture",
     "OneHot",
     "Policy",
     "RadialBasis",
     "SoftClipped",
+    "between",
     "describe",
     "log_probs",
     "natural_units",

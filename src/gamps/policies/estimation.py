@@ -5,6 +5,7 @@ everything computed from the ratios is only as good as the fit. Hence the cross-
 calibration, which compares how often actions fall where the fit says they should.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from gamps.trajectories import Episode, Trajectories, flat, from_episodes, valid
 FOLDS = 5
 LEAST_STD = 1e-3  # of the spread of an action: a controller without noise has no density
 CENTRAL = (0.5, 0.8, 0.95)
+STEPS, KNOWN = 20, 5e-4  # to recognise a policy, and how near its log-densities have to come
 
 
 class Estimate(NamedTuple):
@@ -101,6 +103,38 @@ def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
         right = "choices" if discrete else "affine or network"
         raise SettingError("policy", repr(kind), f"For the actions of this log take {right}")
     return fits[kind](key, log)
+
+
+def recognised(policy: Policy, log: Trajectories) -> Policy:
+    """The logging policy itself, if it is of the class of a fit: logged densities tell.
+
+    Densities of normal actions around a mean that is linear in features are a system of equations
+    for its parameters. If some solve it for all logged actions the log was made by that policy; if
+    none do, the fit is given back.
+
+    Args:
+      policy: from `fit`.
+      log: with logged densities.
+    """
+    if not isinstance(policy, LinearGaussianPolicy):
+        return policy
+    mask = np.asarray(log.mask)
+    x = np.asarray(jax.vmap(jax.vmap(policy.features))(log.states), np.float64)[mask]
+    a, densities = (np.asarray(v, np.float64)[mask] for v in (log.actions, log.behaviour_log_prob))
+    weights, log_std = (np.asarray(v, np.float64) for v in (policy.weights, policy.log_std))
+    for _ in range(STEPS):  # of Gauss and Newton
+        z = (a - x @ weights) / np.exp(log_std)
+        off = densities - (-(z**2) / 2 - log_std - math.log(2 * math.pi) / 2).sum(axis=1)
+        if np.abs(off).max() < KNOWN:
+            exact = (jnp.asarray(v, policy.weights.dtype) for v in (weights, log_std))
+            found: Policy = eqx.tree_at(lambda p: (p.weights, p.log_std), policy, tuple(exact))
+            return found
+        by_weights = x[:, :, None] * (z / np.exp(log_std))[:, None, :]
+        slopes = np.concatenate([by_weights.reshape(len(x), -1), z**2 - 1], axis=1)
+        step = np.linalg.lstsq(slopes, off, rcond=None)[0]
+        weights = weights + step[: weights.size].reshape(weights.shape)
+        log_std = log_std + np.clip(step[weights.size :], -1.0, 1.0)
+    return policy
 
 
 def calibration(policy: Policy, log: Trajectories) -> dict[str, float]:

@@ -6,10 +6,35 @@ from typing import Any
 import numpy as np
 
 from gamps._utils.figures import COLOURS, panels
+from gamps.evaluation import Evaluation, Rung
+from gamps.evaluation.support import FAIR, LIMITS
 from gamps.report.diagnostics import Predictions, Weighing
 
 NEW, OLD, GREY = COLOURS["gamps"], COLOURS["ml"], "#5b6875"
 MOST = 4  # dimensions that are drawn
+
+
+def ladder(rungs: Sequence[Rung], evaluated: Evaluation) -> Any:
+    """How far, the estimate with its bound, and how many episodes speak of it."""
+    figure, axes = panels(2, 1, width=6.4, height=2.4)
+    for k, one in enumerate(evaluated.judged):
+        certified = k == evaluated.chosen and evaluated.policy is not None
+        gain, colour = one.improvement, NEW if certified else GREY
+        axes[0, 0].plot([k, k], [gain.low, gain.estimate], color=colour, linewidth=2.5)
+        filled = "none" if one.refusal is not None else colour
+        axes[0, 0].plot(k, gain.estimate, "o", color=colour, markerfacecolor=filled)
+        axes[1, 0].bar(k, one.support.ess, color=colour, fill=one.refusal is None, width=0.5)
+    axes[0, 0].axhline(0.0, color="black", linewidth=0.8)
+    axes[0, 0].set_ylabel("improvement")
+    axes[1, 0].axhline(LIMITS[FAIR][0], color="black", linewidth=0.8, linestyle=":")
+    for axis in axes[:, 0]:
+        axis.set_xlim(-0.5, len(rungs) - 0.5)
+    axes[1, 0].set_ylabel("effective episodes")
+    names = [f"{rung.share:.0%}\n{rung.spread:.0%}" for rung in rungs]
+    axes[0, 0].set_xticks(range(len(rungs)), [""] * len(rungs))
+    axes[1, 0].set_xticks(range(len(rungs)), names)
+    axes[1, 0].set_xlabel("share of the way to the learned mean, and to its deviation")
+    return figure
 
 
 def estimates(by_name: Mapping[str, Any], chosen: str) -> Any:
@@ -47,26 +72,28 @@ def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
     for axis, (name, title) in zip(axes[0], titles.items(), strict=True):
         axis.plot(steps, column(name), color=NEW)
         if name == "estimate":
-            axis.fill_between(steps, column("lower"), column(name), color=NEW, alpha=0.2)
+            axis.fill_between(steps, column("promise"), column(name), color=NEW, alpha=0.2)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("iteration")
     return figure
 
 
-def over_time(weighing: Weighing) -> Any:
-    """Effective episodes a step, and where in an episode the fit looks."""
-    figure, axes = panels(1, 2, width=4.2, height=2.8)
+def over_time(weighing: Weighing, *, weights: bool) -> Any:
+    """Effective episodes a step, and, with `weights`, where in an episode the fit looks."""
+    figure, axes = panels(1, 1 + weights, width=4.2, height=2.8)
     steps = np.arange(len(weighing.ess))
     axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes that go on")
     axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, new policy")
     axes[0, 0].set(xlabel="step", ylabel="episodes", yscale="log")
     axes[0, 0].set_ylim(bottom=0.7)
     axes[0, 0].legend(frameon=False, fontsize=8)
-    for weights, label, colour in (
+    if not weights:
+        return figure
+    for shares, label, colour in (
         (weighing.uniform, "ML", OLD),
         (weighing.omega, "gradient-aware", NEW),
     ):
-        axes[0, 1].plot(steps, weights.sum(axis=0), color=colour, label=label)
+        axes[0, 1].plot(steps, shares.sum(axis=0), color=colour, label=label)
     axes[0, 1].set(xlabel="step", ylabel="share of a fit's weight")
     axes[0, 1].legend(frameon=False, fontsize=8)
     return figure

@@ -9,12 +9,12 @@ import numpy as np
 
 from gamps.evaluation import UNSPREAD
 from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
-from gamps.policies import Boltzmann
+from gamps.policies import Boltzmann, Policy
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.runs import folder, inspection
 from gamps.runs.build import weight_ratio
-from gamps.runs.evaluate_run import RunEvaluation, explained, rows_of
+from gamps.runs.evaluate_run import RunEvaluation, rows_of, rungs_of
 from gamps.runs.open_run import OpenRun
 from gamps.runs.resolve import policy_of
 from gamps.search.importance import Clip, Window
@@ -25,43 +25,69 @@ LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
     """What is in a run folder and what is said of it, the verdict first."""
     opened, key = evaluation.run, jax.random.key(evaluation.run.spec.seed)
+    rung = evaluation.rungs[evaluation.evaluation.chosen]
     return [
         _verdict(evaluation),
         _learning(run),
         _support(run, opened),
         _model(key, opened),
-        _difference(opened),
+        _difference(opened, rung.policy),
         _health(opened),
+        _estimates(evaluation),
         _settings(run),
     ]
 
 
-def _verdict(evaluation: RunEvaluation) -> Section:
-    why = explained(evaluation.verdict)
-    verdict, held_out = evaluation.verdict, evaluation.run.held_out
-    support, confidence = verdict.support, evaluation.estimates[ROBUST].value.confidence
-    bounds = f"{confidence:.0%} bounds"
-    caption = (
-        f"Improvement by every estimate, with one-sided {bounds}. The verdict rests on {ROBUST}; "
-        f"the bounds of {' and '.join(UNSPREAD)} leave their own error out."
-    )
+def _verdict(found: RunEvaluation) -> Section:
+    verdict, n = found.evaluation.verdict, found.run.held_out.n_trajectories
+    why = f"{verdict.why[:1].upper()}{verdict.why[1:]}. {verdict.advice}."
     notes = [
-        "The new policy, with the noise it acts with, against the logging policy, on "
-        f"{held_out.n_trajectories} episodes of {evaluation.by} that training never saw. Support: "
-        f"{support.ess:.1f} effective episodes, Pareto-k {support.pareto_k:.2f}: {support.grade}."
+        "Policies on the way from the logging policy to the learned one, each with the noise it "
+        f"acts with, on {n} episodes of {found.by} that training never saw; the rungs were chosen "
+        "before these were looked at, and their bounds hold together."
     ]
-    if evaluation.densities == "estimated":
+    if found.number > 1:
+        notes.append(f"This is judgement {found.number} by these episodes, with less error each.")
+    if verdict.unseen_loss is not None:
+        notes.append(
+            f"What no {n} episodes can exclude: that 3 of as many lose {verdict.unseen_loss:.4g} "
+            "each, which would outweigh the improvement."
+        )
+    if found.densities == "estimated":
         notes.append(
             "The densities of the log are estimated: every ratio is as good as that fit, and its "
             "error is in no bound."
         )
+    header = ["rung", "way", "noise", "effective episodes", "improvement", "at least", ""]
+    caption = (
+        "The ladder: estimated improvement and its lower bound at each rung, above; effective "
+        "episodes below. Hollow rungs show nothing, because too little of the log speaks of them."
+    )
     return Section(
         "May it be deployed?",
         [
-            Banner(LOOKS[verdict.word], verdict.word, f"{why[:1].upper()}{why[1:]}."),
+            Banner(LOOKS[verdict.word], verdict.word, why),
             *notes,
-            Picture("improvement", pictures.estimates(evaluation.estimates, ROBUST), caption),
-            Table(["estimate", "value", bounds, "improvement", bounds], rows_of(evaluation)),
+            Picture("ladder", pictures.ladder(found.rungs, found.evaluation), caption),
+            Table(header, rungs_of(found)),
+        ],
+    )
+
+
+def _estimates(found: RunEvaluation) -> Section:
+    """Beside the one that the verdict rests on."""
+    estimates, chosen = found.evaluation.estimates, found.evaluation.chosen + 1
+    bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
+    caption = (
+        f"Improvement of rung {chosen} by every estimate, with one-sided {bounds} of this rung "
+        f"alone. The verdict rests on {ROBUST}; the bounds of {' and '.join(UNSPREAD)} leave their "
+        "own error out."
+    )
+    return Section(
+        "Details: other estimates",
+        [
+            Picture("improvement", pictures.estimates(estimates, ROBUST), caption),
+            Table(["estimate", "value", bounds, "improvement", bounds], rows_of(estimates)),
         ],
     )
 
@@ -71,7 +97,7 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "Return as training estimated it, with its lower estimate; effective number of "
+        "Return as training estimated it, and what it promised; effective number of "
         "trajectories by ratios of whole episodes; norm of the gradient; loss of the model."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
@@ -83,23 +109,26 @@ def _support(run: Path, opened: OpenRun) -> Section:
     setting = folder.header(run).get("weight_ratio", weight_ratio(opened.spec))
     ratio, ratios = _ratio(setting)
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
+    title = "Which part of the log speaks of the learned policy"
+    effective = (
+        "How many logged episodes effectively speak of the learned policy after so many steps."
+    )
+    if opened.progress.state.model is None or (now is not None and now.exponent == 0):
+        # No picture of weights that were not used.
+        figure = pictures.over_time(weighed, weights=False)
+        return Section(title, [Picture("over-time", figure, effective)])
     fit = f"Their ratios are {ratios}."
-    if now is not None and now.exponent == 0:
-        fit += " The model was fitted with equal weights, as held-out episodes chose."
-    elif now is not None:
+    if now is not None:
         fit += f" The model was fitted with the ratios alone, to the power {now.exponent:g}, as "
         fit += "held-out episodes chose."
-    elif opened.progress.state.model is None:
-        fit += f" Recipe {opened.spec.recipe} fits no model: this is where one would look."
     return Section(
-        "Which part of the log speaks of the new policy",
+        title,
         [
             Picture(
                 "over-time",
-                pictures.over_time(weighed),
-                "Left: how many logged episodes effectively speak of the new policy after so many "
-                "steps. Right: where in an episode a fit looks, by maximum likelihood and by "
-                f"gradient-aware weights. {fit}",
+                pictures.over_time(weighed, weights=True),
+                f"Left: {effective} Right: where in an episode a fit looks, by maximum likelihood "
+                f"and by gradient-aware weights. {fit}",
             ),
             Picture(
                 "over-states",
@@ -156,8 +185,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
     )
 
 
-def _difference(opened: OpenRun) -> Section:
-    title, new, log = "Where the new policy differs", opened.progress.best, opened.learned
+def _difference(opened: OpenRun, new: Policy) -> Section:
+    title, log = "Where the new policy differs", opened.learned
     data = opened.data._replace(trajectories=log)
     old = opened.data.behaviour or policy_of(opened.spec.policy, data, opened.spec.seed)
     name = (

@@ -29,6 +29,7 @@ from gamps.trajectories import Trajectories, split
 
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
 CLIP = 10.0  # of their ratios, but for the paper's own
+SELECTION = 0.2  # share of what is learned from that the paper's recipes choose their policy by
 SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
 
 
@@ -72,7 +73,7 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
         learner.search = _laid_out(learner.search, over)
         return learner
     # Choosing among policies spoils an estimate: the verdict's episodes are not those.
-    learned, held_out = split(learned, spec.held_out, seed=spec.seed)
+    learned, held_out = split(learned, min(spec.held_out, SELECTION), seed=spec.seed)
     search, model = assembled(spec, key, learned)
     search = _laid_out(search, over)
     return SearchTraining(key, search, start, model, iterations=spec.iterations, held_out=held_out)
@@ -84,7 +85,7 @@ def build_streamed(
     """As `build`, on a log that is read from disk, a shard at a time."""
     check(spec)
     learned, _ = shards.split(spec.held_out, spec.seed)
-    learned, held_out = learned.split(spec.held_out, spec.seed)
+    learned, held_out = learned.split(min(spec.held_out, SELECTION), spec.seed)
     if spec.some > len(learned):
         raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Take fewer, or all")
     some = learned.sample(SAMPLE)

@@ -1,11 +1,12 @@
-"""A run with what is said of it: the estimates, and the verdict."""
+"""A run with what is said of it: the verdict on its ladder, recorded, and the estimates."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
-from gamps.evaluation.verdict import NOT_SHOWN
+from gamps.evaluation import Rung
+from gamps.runs.certificate import make_ladder, number_of, read_ladder, record, sha256_of
 from gamps.runs.open_run import OpenRun, open_run, unseen
 from gamps.runs.spec import log_sha256
 from gamps.trajectories import Trajectories
@@ -19,24 +20,26 @@ class RunEvaluation(NamedTuple):
       by: name of the log that they are of.
       densities: of that log: known, or estimated.
       dropped: episodes of that log that are not used, since training saw them.
-      verdict: by the doubly robust estimate.
-      estimates: that one and others, by name.
-      cases: what each is made of.
+      number: of this judgement by these episodes, from one; each further one has half the error.
+      rungs: of its ladder, the nearest to the logging policy first.
+      evaluation: the verdict on them, and what stands behind it.
     """
 
     run: OpenRun
     by: str
     densities: str
     dropped: int
-    verdict: evaluation.Verdict
-    estimates: dict[str, evaluation.Estimate]
-    cases: dict[str, evaluation.Case]
+    number: int
+    rungs: tuple[Rung, ...]
+    evaluation: evaluation.Evaluation
 
 
-def evaluate_run(
-    folder: Path, *, log: str = "", confidence: float = 0.95, interval: str = "student"
-) -> RunEvaluation:
-    """Judge a run by its held-out part, or by the episodes of another log that are new to it."""
+def evaluate_run(folder: Path, *, log: str = "", confidence: float = 0.95) -> RunEvaluation:
+    """Judge a run by its held-out part, or by the episodes of another log that are new to it.
+
+    The judgement is recorded in the run folder. One by episodes that have judged the run before,
+    but for the same question, is taken with half the error of the one before.
+    """
     run = open_run(folder)
     densities, dropped = run.data.densities, 0
     if log:
@@ -47,17 +50,37 @@ def evaluate_run(
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, run.learned)
         run, densities = run._replace(held_out=fresh), other.densities
+    make_ladder(folder, run.ends, run.learned, run.spec)
+    rungs = read_ladder(folder, run.ends)
+    question = {
+        "episodes_sha256": sha256_of(run.held_out),
+        "policies_sha256": sha256_of([rung.policy for rung in rungs]),
+        "confidence": confidence,
+    }
+    number = number_of(folder, question)
     evaluated = evaluation.evaluate(
-        run.progress.best,
+        rungs,
         run.learned,
         run.held_out,
         run.task,
+        behaviour=run.ends.behaviour,
         model=run.progress.state.model,
-        confidence=confidence,
-        interval=interval,
+        confidence=1 - (1 - confidence) / 2 ** (number - 1),
         seed=run.spec.seed,
     )
-    return RunEvaluation(run, log or run.spec.log, densities, dropped, *evaluated)
+    rung = rungs[evaluated.chosen]
+    answer = evaluated.verdict._asdict() | {
+        "number": number,
+        "rung": {"number": evaluated.chosen + 1, "of": len(rungs)} | _place(rung),
+        "log": log or run.spec.log,
+        "log_sha256": log_sha256(log or run.spec.log),
+    }
+    record(folder, question, answer, rung.policy)
+    return RunEvaluation(run, log or run.spec.log, densities, dropped, number, rungs, evaluated)
+
+
+def _place(rung: Rung) -> dict[str, Any]:
+    return {"share": rung.share, "spread": rung.spread}
 
 
 def _same_spaces(one: Trajectories, other: Trajectories) -> None:
@@ -69,10 +92,10 @@ def _same_spaces(one: Trajectories, other: Trajectories) -> None:
             raise SettingError("log", problem, "Give a log of the same controller")
 
 
-def rows_of(evaluated: RunEvaluation) -> list[list[str]]:
+def rows_of(estimates: dict[str, evaluation.Estimate]) -> list[list[str]]:
     """Name, value and improvement of every estimate, with their bounds."""
     rows = []
-    for name, (value, gain) in evaluated.estimates.items():
+    for name, (value, gain) in estimates.items():
         rows.append([
             name, f"{value.estimate:.4g}", f"{value.low:.4g} to {value.high:.4g}",
             f"{gain.estimate:.4g}", f"{gain.low:.4g} to {gain.high:.4g}",
@@ -80,11 +103,16 @@ def rows_of(evaluated: RunEvaluation) -> list[list[str]]:
     return rows
 
 
-def explained(verdict: evaluation.Verdict) -> str:
-    """Why, and what would change it."""
-    if verdict.word != NOT_SHOWN or verdict.needed is None:
-        return verdict.why
-    return (
-        f"{verdict.why}. A new log of about {verdict.needed} episodes of the logging policy, to "
-        "judge by (--log), could show it if the estimate is right"
-    )
+def rungs_of(found: RunEvaluation) -> list[list[str]]:
+    """Number, place, effective episodes, improvement and bound of every rung, and what became."""
+    rows = []
+    for k, (rung, one) in enumerate(zip(found.rungs, found.evaluation.judged, strict=True)):
+        remark = "" if one.refusal is None else "shows nothing"
+        if k == found.evaluation.chosen and found.evaluation.policy is not None:
+            remark = "certified"
+        gain = one.improvement
+        rows.append([
+            f"{k + 1}", f"{rung.share:.0%}", f"{rung.spread:.0%}", f"{one.support.ess:.0f}",
+            f"{gain.estimate:.4g}", f"{gain.low:.4g}", remark,
+        ])  # fmt: skip
+    return rows

@@ -11,6 +11,7 @@ from gamps import datasets
 from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
 from gamps.runs.build import build
+from gamps.runs.certificate import Ends
 from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named, task_of
 from gamps.runs.spec import TrainSpec, spec_in
@@ -31,6 +32,7 @@ class OpenRun(NamedTuple):
       done: iterations up to that checkpoint.
       total: iterations in all.
       refused: what is wrong with checkpoints that were passed over.
+      ends: between which its ladder stands.
     """
 
     spec: TrainSpec
@@ -42,6 +44,7 @@ class OpenRun(NamedTuple):
     done: int
     total: int
     refused: list[CheckpointError]
+    ends: Ends
 
 
 def open_run(run: Path) -> OpenRun:
@@ -56,7 +59,11 @@ def open_run(run: Path) -> OpenRun:
     training = build(spec, data)
     progress, done, refused = last_progress(training, run)
     parts = split(data.trajectories, spec.held_out, seed=spec.seed)
-    return OpenRun(spec, data, task_of(spec.task), *parts, progress, done, training.total, refused)
+    first = training.start().best
+    ends = Ends(first, progress.best, data.behaviour or first)
+    return OpenRun(
+        spec, data, task_of(spec.task), *parts, progress, done, training.total, refused, ends
+    )
 
 
 def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]:

@@ -119,6 +119,8 @@ def policy_of(target: str, data: datasets.Dataset, seed: int) -> Policy:
         if data.behaviour is not None:
             return data.behaviour
         target = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
+        fitted = estimation.fit(jax.random.key(seed), data.trajectories, target)
+        return estimation.recognised(fitted, data.trajectories)
     if ":" in target:
         return policy_named(target)
     return estimation.fit(jax.random.key(seed), data.trajectories, target)

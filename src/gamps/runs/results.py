@@ -106,7 +106,7 @@ def _result(
 ) -> dict[str, Any]:
     metrics = folder.metrics(run)[-1]
     metrics.pop("seconds", None)
-    names = ("best", "best_lower", "stopped")
+    names = ("best", "best_promise", "stopped")
     known = {name: getattr(progress.run, name) for name in names}
     decided = {name: value for name, value in known.items() if value not in (None, "")}
     return {

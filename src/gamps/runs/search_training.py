@@ -26,8 +26,8 @@ class SearchTraining:
       policy: where the search starts.
       model: not fitted yet; None for recipes without one.
       iterations: how many.
-      held_out: episodes that the search does not see; the policy with the highest lower estimate on
-        them is handed out.
+      held_out: episodes that the search does not see; the policy with the highest estimate on
+        them, less its error, is handed out.
       least_ess: the training stops by itself once fewer trajectories than this effectively carry
         the gradient.
       run: `search.run`, or what does the same for a log that is not in memory.
@@ -64,12 +64,12 @@ class SearchTraining:
         metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
         best, run = progress.best, progress.run
         if run.best is None:
-            lower = self._judge(progress.state.policy)["lower"]
-            run = run._replace(best=0, best_lower=lower if np.isfinite(lower) else None)
+            promise = self._judge(progress.state.policy)["promise"]
+            run = run._replace(best=0, best_promise=promise if np.isfinite(promise) else None)
         metrics |= self._judge(state.policy)
-        if metrics["lower"] > (-np.inf if run.best_lower is None else run.best_lower):
+        if metrics["promise"] > (-np.inf if run.best_promise is None else run.best_promise):
             best = state.policy
-            run = run._replace(best=int(state.iteration), best_lower=metrics["lower"])
+            run = run._replace(best=int(state.iteration), best_promise=metrics["promise"])
         if metrics["ess"] < self.least_ess:
             run = run._replace(
                 stopped=f"the gradient rests on {metrics['ess']:.1f} effective trajectories, "
@@ -83,5 +83,5 @@ class SearchTraining:
         numbers = evaluation.each(evaluation.self_normalised(evidence))
         mean, ess = float(numbers.mean()), evaluation.effective(evidence)
         error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-        lower = mean - error if ess >= LEAST_HELD_OUT else -np.inf
-        return {"estimate": mean, "lower": lower, "held_out_ess": ess}
+        promise = mean - error if ess >= LEAST_HELD_OUT else -np.inf
+        return {"estimate": mean, "promise": promise, "held_out_ess": ess}

@@ -39,7 +39,7 @@ class TrainSpec:
         know of the actuators, such as their limits. By default both as they are.
       iterations: number of policy steps.
       learning_rate: of the policy; 0 uses the recipe's default.
-      held_out: share of the episodes that training never sees.
+      held_out: share of the episodes that training never sees; the verdict is by them.
       seed: of everything random.
       stream: for a log larger than memory: cut it into shards beside it, once, and read these from
         disk, the next while one is worked on. For the paper's recipes.
@@ -55,7 +55,7 @@ class TrainSpec:
     features: str = ""
     iterations: int = 160
     learning_rate: float = 0.0
-    held_out: float = 0.2
+    held_out: float = 0.5
     seed: int = 0
     stream: bool = False
     some: int = 0

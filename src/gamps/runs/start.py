@@ -15,10 +15,13 @@ from gamps.errors import RunError
 from gamps.learner import Progress
 from gamps.runs import folder, inspection, loop
 from gamps.runs.build import read, weight_ratio
+from gamps.runs.certificate import Ends, make_ladder
 from gamps.runs.resolve import check_named, policy_of, task_of
+from gamps.runs.search_training import SearchTraining
 from gamps.runs.spec import LATER, TrainSpec, check, log_sha256, spec_in
 from gamps.runs.state import Training
 from gamps.search import placement
+from gamps.trajectories import Trajectories, split
 
 LOCKED = 60.0  # seconds that a lost process may still hold its run folder
 
@@ -44,8 +47,19 @@ class Run(NamedTuple):
         callback: loop.Callback = silent,
         refused: Callable[[Exception], None] = silent,
     ) -> Progress:
-        """Go on from the last checkpoint to the end; see `loop.go_on`."""
-        return loop.go_on(self.training, self.folder, callback=callback, refused=refused)
+        """Go on from the last checkpoint to the end, and choose the rungs of the ladder there."""
+        progress = loop.go_on(self.training, self.folder, callback=callback, refused=refused)
+        if jax.process_index() == 0:
+            first = self.training.start().best
+            ends = Ends(first, progress.best, self.data.behaviour or first)
+            make_ladder(self.folder, ends, self._learned(), self.spec)
+        return progress
+
+    def _learned(self) -> Trajectories:
+        """What training saw, or as much of it as is held in memory."""
+        if isinstance(self.training, SearchTraining) and self.spec.stream:
+            return self.training.search.trajectories
+        return split(self.data.trajectories, self.spec.held_out, seed=self.spec.seed)[0]
 
 
 def start(

@@ -98,11 +98,16 @@ def _of_version_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
         parts = [(text.rsplit(", β = ", 1), value) for text, value in shown.items()]
         return [Candidate(name, float(beta), value)._asdict() for (name, beta), value in parts]
 
-    rounds = [r | {"evidence": evidence(r["evidence"])} for r in content.get("rounds", [])]
+    def round_(made: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {("promise" if name == "lower" else name): value for name, value in made.items()}
+        return kept | {"evidence": evidence(made["evidence"])}
+
+    rounds = [round_(made) for made in content.get("rounds", [])]
     now = None
     if "choice" in content:
         name, beta = content["choice"]
         now = Round(name, beta, (), content["weights_ess"])._asdict()
         now["evidence"] = evidence(content["evidence"])
-    known = {name: content[name] for name in ("best", "best_lower", "stopped") if name in content}
+    names = {"best": "best", "best_lower": "best_promise", "stopped": "stopped"}
+    known = {new: content[old] for old, new in names.items() if old in content}
     return RunState()._asdict() | known | {"now": now, "rounds": rounds}

@@ -23,7 +23,7 @@ def weights_of(search: Search, policy: Policy) -> tuple[Float[Array, "N T"], Flo
     log = search.trajectories
     _, weights, log_scale = search.weigh(policy, log)
     alike = isinstance(search.weighting, Ones)
-    return jnp.where(log.mask, weights, 0.0), jnp.zeros_like(log_scale) if alike else log_scale
+    return weights, jnp.zeros_like(log_scale) if alike else log_scale
 
 
 @eqx.filter_jit

@@ -1,0 +1,274 @@
+"""What can be vouched for: from a log through training to a certificate, beside the truth."""
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import beta
+
+from gamps import datasets, evaluation
+from gamps._utils import console, figures
+from gamps.envs import Minigolf, TwoTanks, collect, tanks
+from gamps.envs.minigolf import HORIZON
+from gamps.envs.two_areas import two_areas
+from gamps.evaluation import DEPLOY
+from gamps.paper.cells import fresh_folder, run_cells
+from gamps.policies import Policy, between
+from gamps.runs.build import build
+from gamps.runs.resolve import task_of
+from gamps.runs.spec import TrainSpec
+from gamps.trajectories import Trajectories, split
+
+FRESH, TIMES = 20_000, 2  # episodes that stand for the truth, the same for every policy
+PARTS = 3  # fresh held-out parts that judge each training
+HALF, FIFTH = 0.5, 0.2  # shares held out: by this version, and by 0.1.0
+SIZES = {
+    "minigolf": (100, 400, 1_000, 4_000),
+    "tanks30": (100, 400, 1_000),
+    "tanks60": (100, 400, 1_000),
+    "gridworld": (250, 1_000),
+}
+LADDERS = ("ladder", "noise alone")
+HERE = "benchmarks.studies.certificate"
+
+
+class Setting(NamedTuple):
+    """A problem as a user would have it.
+
+    Attributes:
+      env: functional.
+      behaviour: the logging policy.
+      steps: of an episode, at most.
+      task: as `gamps train --task` names it.
+      features: as `--features` names them.
+      recipe: as `--recipe` names it.
+    """
+
+    env: Any
+    behaviour: Policy
+    steps: int
+    task: str
+    features: str = ""
+    recipe: str = "default"
+
+
+def golf_features(observation: Any, action: Any) -> Any:
+    """Of minigolf's model."""
+    return Minigolf().model_features(observation, action)
+
+
+def grid_task() -> Any:
+    """Of the gridworld."""
+    return two_areas("B").task()
+
+
+@cache
+def setting(name: str) -> Setting:
+    """By its name: minigolf, tanks30, tanks60, gridworld."""
+    if name == "minigolf":
+        golf = Minigolf()
+        known = ("gamps.envs.minigolf:task", f"{HERE}:golf_features")
+        return Setting(golf, golf.policy(), HORIZON, *known)
+    if name.startswith("tanks"):
+        known = ("gamps.envs.tanks:task", "gamps.envs.tanks:clipped")
+        return Setting(TwoTanks(), tanks.policy(), int(name[5:]), *known)
+    grid = two_areas("B")
+    behaviour = grid.behaviour(jax.random.key(0))
+    return Setting(grid, behaviour, grid.layout.horizon, f"{HERE}:grid_task", recipe="pgt")
+
+
+def certificate(
+    *,
+    logs: int = 20,
+    problems: tuple[str, ...] = tuple(SIZES),
+    sizes: tuple[int, ...] = (),
+    iterations: int = 160,
+    first: int = 0,
+    out: Path = Path("runs/certificate"),
+    workers: int = 2,
+    overwrite: bool = False,
+) -> None:
+    """How often a policy is certified, and what it is truly worth.
+
+    Of every log one half is learned from, as gamps train does it; the ladder that it ends with is
+    judged by three fresh held-out parts, as gamps evaluate does it. Beside the truth of what is
+    deployed stands that of the learned policy, that of a training on four fifths of the log, as
+    version 0.1.0 had it, and the same ladder with the mean unchanged: what noise alone is worth.
+
+    Example: python -m benchmarks.studies.certificate --logs 2 --problems tanks30 --sizes 100
+
+    Args:
+      logs: of each problem and size.
+      problems: minigolf, tanks30, tanks60, gridworld.
+      sizes: episodes of a log; each problem's own by default.
+      iterations: of a training.
+      first: seed of the first log.
+      out: folder for certificate.json and certificate.png; finished cells are kept in it.
+      workers: processes.
+      overwrite: replace an earlier result in the same folder.
+    """
+    out = fresh_folder(out, "certificate", overwrite=overwrite)
+    cells = {
+        f"{problem}-{size}-{seed}": dict(
+            problem=problem, episodes=size, seed=seed, iterations=iterations
+        )
+        for problem in problems
+        for size in sizes or SIZES[problem]
+        for seed in range(first, first + logs)
+    }
+    with console.bar("certificate", len(cells)) as advance:
+        found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
+    rows = {}
+    for problem in problems:
+        for size in sizes or SIZES[problem]:
+            of = [found[name] for name, c in cells.items()
+                  if (c["problem"], c["episodes"]) == (problem, size)]  # fmt: skip
+            rows[f"{problem} {size}"] = {name: _row(of, name) for name in LADDERS}
+    table = console.rich_table(
+        f"Certificates at 95 %, {logs} logs each, judged by {PARTS} fresh held-out parts",
+        ["", "deploy", "true gain", "bound", "of learned", "of 0.1.0's", "noise alone", "beyond it",
+         "bounds above the truth"],
+        caption="Gains are means over judgements, nothing where nothing is deployed; ± standard "
+        "errors over logs. Above the truth: judgements with any such bound, and 95 % limits.",
+    )  # fmt: skip
+    for name, row in rows.items():
+        one, noise = row["ladder"], row["noise alone"]
+        beyond = np.asarray(one["by_log"]) - np.asarray(noise["by_log"])
+        error = beyond.std(ddof=1) / np.sqrt(len(beyond)) if len(beyond) > 1 else np.nan
+        table.add_row(
+            name, f"{one['deploys']}/{one['judgements']}", f"{one['gain']:.2f}",
+            f"{one['bound']:.2f}", f"{one['of_learned']:.0%}", f"{one['of_old']:.0%}",
+            f"{noise['gain']:.2f}", f"{beyond.mean():.2f} ± {error:.2f}",
+            f"{one['above']}/{one['judgements']} ({one['limits'][0]:.1%} to "
+            f"{one['limits'][1]:.1%})",
+        )  # fmt: skip
+    settings = dict(logs=logs, problems=problems, sizes=sizes, iterations=iterations, first=first)
+    paper = {"claim": "none: the paper does not evaluate off-policy"}
+    figure = _figure(rows)
+    console.save(
+        out, "certificate", settings=settings, results=rows, paper=paper, figure=figure, table=table
+    )
+
+
+@eqx.filter_jit
+def _collect(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajectories:
+    return collect(env, policy, key, n=n, steps=steps)
+
+
+@eqx.filter_jit
+def _returns(env: Any, policy: Policy, key: Any, steps: int, discount: float) -> Any:
+    log = collect(env, policy, key, n=FRESH, steps=steps)
+    return jnp.where(log.mask, log.rewards, 0.0) @ discount ** jnp.arange(steps)
+
+
+def truth(at: Setting, policy: Policy) -> np.ndarray:
+    """Returns of fresh episodes, the same randomness for every policy."""
+    discount = float(task_of(at.task).discount)
+    keys = [jax.random.key(10**6 + i) for i in range(TIMES)]
+    parts = [_returns(at.env, policy, key, at.steps, discount) for key in keys]
+    return np.concatenate([np.asarray(part, np.float64) for part in parts])
+
+
+def trained(
+    at: Setting, log: Trajectories, arguments: dict[str, Any], held_out: float
+) -> tuple[Policy, Policy, Trajectories]:
+    """What `gamps train` starts from and learns, and the part of the log that it learned from."""
+    spec = TrainSpec(
+        "in memory", task=at.task, features=at.features, recipe=at.recipe,
+        seed=arguments["seed"], held_out=held_out, iterations=arguments["iterations"],
+    )  # fmt: skip
+    training = build(spec, datasets.Dataset(log, at.behaviour, None, None))
+    progress = training.start()
+    start = progress.best
+    for _ in range(training.total):
+        if progress.run.stopped:
+            break
+        progress, _ = training.step(progress)
+    return start, progress.best, split(log, held_out, seed=spec.seed)[0]
+
+
+def cell(arguments: dict[str, Any]) -> dict[str, Any]:
+    """One log: train, choose the ladder, judge it by fresh held-out parts, look at the truth."""
+    at, n, seed = setting(arguments["problem"]), arguments["episodes"], arguments["seed"]
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(11), 10_000 * n + seed), 1 + PARTS)
+    log = _collect(at.env, at.behaviour, keys[0], n, at.steps)
+    start, learned, seen = trained(at, log, arguments, HALF)
+    _, old, _ = trained(at, log, arguments, FIFTH)
+    base = truth(at, at.behaviour)
+
+    def gain(policy: Policy) -> float:
+        return float((truth(at, policy) - base).mean())
+
+    result: dict[str, Any] = {
+        "behaviour": float(base.mean()), "learned": gain(learned), "old": gain(old),
+    }  # fmt: skip
+    parts = [_collect(at.env, at.behaviour, key, n - n // 2, at.steps) for key in keys[1:]]
+    shared: dict[str, Any] = dict(behaviour=at.behaviour, seed=seed)
+    discount = float(task_of(at.task).discount)
+    for name, end in zip(LADDERS, (learned, between(start, learned, 0.0, 1.0)), strict=True):
+        rungs = evaluation.rungs(start, end, seen, discount, **shared)
+        policies = [rung.policy for rung in rungs]
+        gains = [gain(policy) for policy in policies]
+        judged = []
+        for held_out in parts:
+            cases = evaluation.ladder_cases(policies, seen, held_out, discount, **shared)
+            found = evaluation.judge(cases, seed=seed)
+            counted = [one.refusal is None for one in found.judged]
+            lows = [one.improvement.low for one in found.judged]
+            deployed = found.verdict.word == DEPLOY
+            above = [c and low > true for c, low, true in zip(counted, lows, gains, strict=True)]
+            judged.append({
+                "word": found.verdict.word, "why": found.verdict.why, "chosen": found.chosen,
+                "gain": gains[found.chosen] if deployed else 0.0,
+                "bound": lows[found.chosen] if deployed else 0.0,
+                "lows": lows, "counted": counted, "above": any(above),
+            })  # fmt: skip
+        result[name] = {"rungs": [rung[:2] for rung in rungs], "gains": gains, "judged": judged}
+    return result
+
+
+def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Of all logs of a problem and size."""
+    each = [one for log in found for one in log[name]["judged"]]
+    by_log = [float(np.mean([one["gain"] for one in log[name]["judged"]])) for log in found]
+    above, n = sum(one["above"] for one in each), len(each)
+    gain = float(np.mean(by_log))
+    return {
+        "deploys": sum(one["word"] == DEPLOY for one in each),
+        "worse": sum(one["word"] == DEPLOY and one["gain"] < 0 for one in each),
+        "judgements": n,
+        "gain": gain,
+        "by_log": by_log,
+        "bound": float(np.mean([one["bound"] for one in each])),
+        "of_learned": gain / float(np.mean([log["learned"] for log in found])),
+        "of_old": gain / float(np.mean([log["old"] for log in found])),
+        "above": above,
+        "limits": [
+            float(beta.ppf(0.025, above, n - above + 1)) if above else 0.0,
+            float(beta.ppf(0.975, above + 1, n - above)) if above < n else 1.0,
+        ],
+    }
+
+
+def _figure(rows: dict[str, Any]) -> Any:
+    figure, axes = figures.panels(1, 1, width=7.0, height=0.4 * len(rows) + 1.2)
+    axis = axes[0, 0]
+    for y, row in enumerate(rows.values()):
+        axis.barh(y - 0.15, row["ladder"]["of_old"], height=0.3, color=figures.COLOURS["gamps"])
+        axis.barh(y + 0.15, row["noise alone"]["of_old"], height=0.3, color="#5b6875")
+    axis.set_yticks(range(len(rows)), list(rows))
+    axis.invert_yaxis()
+    axis.set_xlabel("certified gain, as a share of what 0.1.0 learned; grey: by noise alone")
+    return figure
+
+
+if __name__ == "__main__":
+    from benchmarks import studies
+    from benchmarks.command_line import main
+
+    main(studies, ["certificate", *sys.argv[1:]])

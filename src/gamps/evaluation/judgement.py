@@ -1,0 +1,154 @@
+"""One policy, or a ladder of them, judged by episodes that nothing was learned from."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gamps.evaluation.estimates import Case, Estimate, cases, estimates
+from gamps.evaluation.estimators import Evidence, on_policy, whole_episode
+from gamps.evaluation.guaranteed import guaranteed_gain
+from gamps.evaluation.intervals import Interval, student
+from gamps.evaluation.ladder import Rung, ladder_cases
+from gamps.evaluation.ratio_sums import each, value
+from gamps.evaluation.simultaneous import critical_value
+from gamps.evaluation.support import FAIR, LIMITS, graded, tail
+from gamps.evaluation.verdict import DEPLOY, JudgedPolicy, Verdict, refusal, same, verdict_of
+from gamps.policies import Policy
+from gamps.tasks import Task
+from gamps.trajectories import Trajectories
+
+
+class Judgement(NamedTuple):
+    """What held-out episodes say of a policy, or of several at once.
+
+    Attributes:
+      verdict: deploy, not shown to be better, or worse: on the one with the highest bound.
+      chosen: which one that is.
+      judged: what is said of each.
+    """
+
+    verdict: Verdict
+    chosen: int
+    judged: tuple[JudgedPolicy, ...]
+
+
+class Evaluation(NamedTuple):
+    """A judgement, and what stands behind it.
+
+    Attributes:
+      verdict: deploy, not shown to be better, or worse, by the doubly robust estimate.
+      policy: the one that may be deployed; None if there is none.
+      chosen: which one the verdict is on.
+      judged: what is said of each.
+      estimates: of the chosen one: the doubly robust estimate and others beside it, by name.
+      cases: what each is made of.
+    """
+
+    verdict: Verdict
+    policy: Policy | None
+    chosen: int
+    judged: tuple[JudgedPolicy, ...]
+    estimates: dict[str, Estimate]
+    cases: dict[str, Case]
+
+
+def judge(
+    given: Sequence[Case],
+    *,
+    bounds: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Judgement:
+    """The verdict on policies that were chosen before these episodes were looked at.
+
+    Their lower bounds hold together. The critical value is over all of them, those without support
+    included: leaving one out for what these very episodes say would be a choice by them. Where
+    support is only fair it is that of half the error.
+
+    Args:
+      given: a case for each policy, all of the same episodes.
+      bounds: of the return, if they are known: lower bounds are then guaranteed, however rare the
+        episodes are that lose, and each has its share of the error.
+      confidence: that none of the lower bounds is wrong.
+      seed: of the critical value.
+    """
+    gains = np.stack([each(case.improvement) for case in given], axis=1)
+    levels = {grade: (1 + confidence) / 2 if grade == FAIR else confidence for grade in LIMITS}
+    critical = {level: critical_value(gains, level, seed=seed) for level in {*levels.values()}}
+    judged = []
+    for case, numbers in zip(given, gains.T, strict=True):
+        basis, spread = graded(whole_episode(case.evidence)), tail(numbers)
+        level = levels.get(basis.grade, confidence)
+        half = critical[level] * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+        gain, worth = float(value(case.improvement)), student(case.value, confidence=level)
+        improvement = Interval(gain, gain - half, gain + half, level)
+        refused = refusal(case.evidence, basis, spread, worth.estimate)
+        if bounds is not None:
+            low = _guaranteed(case.evidence, bounds, 1 - (1 - confidence) / len(given))
+            improvement = Interval(max(gain, low), low, max(gain + half, low), confidence)
+            refused = same(case.evidence)
+        judged.append(JudgedPolicy(improvement, worth, basis, spread, refused))
+    chosen = _highest(judged)
+    behaviour = student(on_policy(given[0].evidence), confidence=confidence)
+    losing = all(one.refusal is None and one.improvement.high < 0 for one in judged)
+    guaranteed = bounds is not None
+    verdict = verdict_of(
+        judged[chosen], behaviour, len(gains), losing=losing, guaranteed=guaranteed
+    )
+    return Judgement(verdict, chosen, tuple(judged))
+
+
+def _guaranteed(found: Evidence, bounds: tuple[float, float], confidence: float) -> float:
+    lowest, highest = bounds
+    return guaranteed_gain(found, lowest=lowest, highest=highest, confidence=confidence)
+
+
+def _highest(judged: Sequence[JudgedPolicy]) -> int:
+    """Which one has the highest bound; of those that nothing can be shown of, the nearest."""
+    counted = [k for k, one in enumerate(judged) if one.refusal is None]
+    if counted:
+        return max(counted, key=lambda k: judged[k].improvement.low)
+    return max(range(len(judged)), key=lambda k: judged[k].support.ess)
+
+
+def evaluate(
+    policy: Policy | Sequence[Policy | Rung],
+    learned: Trajectories,
+    held_out: Trajectories,
+    task: Task,
+    *,
+    behaviour: Policy | None = None,
+    model: Any = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Evaluation:
+    """Say whether a policy may be deployed, by episodes that nothing was learned from.
+
+    Args:
+      policy: to be judged, with the noise that it acts with; or several, such as the ladder that
+        `gamps.learn` gives.
+      learned: episodes to fit Q to; the policy may have been learned from them too.
+      held_out: episodes to judge by, which neither the policy nor Q has seen.
+      task: its discount, and the bounds of its return if they are declared; and, with a model,
+        reward and termination.
+      behaviour: the policy that made the log, if it is known: bounds are then narrower.
+      model: a fitted transition model, for further estimates beside the verdict's.
+      confidence: of the bounds, all together.
+      seed: of imagined episodes, features and actions.
+    """
+    given = [policy] if isinstance(policy, Policy) else policy
+    policies = [one.policy if isinstance(one, Rung) else one for one in given]
+    discount = float(task.discount)
+    of_each = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
+    bounds = task.return_bounds(held_out.n_steps)
+    judgement = judge(of_each, bounds=bounds, confidence=confidence, seed=seed)
+    chosen = policies[judgement.chosen]
+    key = jax.random.key(seed)
+    details = cases(key, chosen, learned, held_out, task, model, behaviour=behaviour)
+    certified = chosen if judgement.verdict.word == DEPLOY else None
+    by_name = estimates(details, confidence=confidence)
+    verdict, number, judged = judgement
+    return Evaluation(verdict, certified, number, judged, by_name, details)

@@ -1,0 +1,106 @@
+"""What lies between two policies: near the first one a log speaks clearly, further on less."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gamps._utils.fields import number
+from gamps.errors import SettingError
+from gamps.policies.boltzmann import Boltzmann
+from gamps.policies.gaussian import Gaussian
+from gamps.policies.types import Policy
+
+
+class Mixture(Policy):
+    """Acts as one of two policies, drawn anew at every step.
+
+    Attributes:
+      first: taken else.
+      second: taken with probability `share`.
+      share: between 0 and 1.
+
+    Examples:
+      >>> coins = [Boltzmann(jnp.log(jnp.array([[p, 1 - p]])), jnp.ones_like) for p in (0.2, 0.6)]
+      >>> one = jnp.asarray(0)
+      >>> round(float(jnp.exp(Mixture(*coins, 0.5).log_prob(jnp.ones(1), one))), 3)
+      0.4
+    """
+
+    first: Policy
+    second: Policy
+    share: Float[Array, ""] | float = number()
+
+    def log_prob(self, observation: Any, action: Any) -> Float[Array, ""]:
+        """Log of the mixed density."""
+        return jnp.logaddexp(
+            jnp.log1p(-self.share) + self.first.log_prob(observation, action),
+            jnp.log(self.share) + self.second.log_prob(observation, action),
+        )
+
+    @property
+    def noise_size(self) -> int:
+        """One number to choose by, then those of the larger."""
+        return 1 + max(self.first.noise_size, self.second.noise_size)
+
+    def act(self, observation: Any, noise: Float[Array, "Z"]) -> Any:
+        """The second's action where Φ of the first number is below the share."""
+        chosen = jax.scipy.special.ndtr(noise[0]) < self.share
+        actions = [p.act(observation, noise[1:][: p.noise_size]) for p in (self.first, self.second)]
+        return jax.tree.map(lambda a, b: jnp.where(chosen, b, a), *actions)
+
+    def mode(self, observation: Any) -> Any:
+        """Of the one that is taken more often."""
+        modes = [p.mode(observation) for p in (self.first, self.second)]
+        return jax.tree.map(lambda a, b: jnp.where(self.share > 0.5, b, a), *modes)
+
+
+def between(start: Policy, end: Policy, share: float, spread: float | None = None) -> Policy:
+    """A policy on the way from one to another.
+
+    Gaussians of one class: every parameter, and the logarithm of the deviation. Softmax of one
+    class: the logits. Others: a `Mixture`.
+
+    Args:
+      start: given at `share` 0.
+      end: given at `share` 1.
+      share: of the way.
+      spread: the same for the deviation of a Gaussian; `share` by default.
+
+    Examples:
+      >>> from gamps.policies import LinearGaussianPolicy
+      >>> ends = [LinearGaussianPolicy(jnp.full((2, 1), w), log_std=jnp.zeros(1)) for w in (0., 2.)]
+      >>> between(*ends, 0.25).weights.ravel().tolist()
+      [0.5, 0.5]
+    """
+    if not 0 <= share <= 1 or not 0 <= (spread or 0) <= 1:
+        raise SettingError("share", f"{share}, {spread}", "Choose it from 0 to 1")
+    if not has_path(start, end):
+        return Mixture(start, end, share)
+    start, end = _alike(start), _alike(end)
+    moved: Policy = jax.tree.map(
+        lambda a, b: (1 - share) * a + share * b if eqx.is_inexact_array(a) else a, start, end
+    )
+    if not isinstance(start, Gaussian) or not isinstance(end, Gaussian) or spread is None:
+        return moved
+    log_std = (1 - spread) * start.log_std + spread * end.log_std
+    wider: Policy = eqx.tree_at(lambda p: p.log_std, moved, log_std)
+    return wider
+
+
+def has_path(start: Policy, end: Policy) -> bool:
+    """Whether policies differ in numbers alone whose way from one to the other is a natural one."""
+    if type(start) is not type(end) or not isinstance(start, (Gaussian, Boltzmann)):
+        return False
+    numbers, rest = zip(*(eqx.partition(_alike(p), eqx.is_inexact_array) for p in (start, end)),
+                        strict=True)  # fmt: skip
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(n)] for n in numbers]
+    return shapes[0] == shapes[1] and bool(eqx.tree_equal(*rest))
+
+
+def _alike(policy: Policy) -> Policy:
+    """Whether its deviation may be learned does not matter any more."""
+    return dataclasses.replace(policy, learn_std=False) if isinstance(policy, Gaussian) else policy

@@ -1,0 +1,162 @@
+"""The ladder of a run, the judgements of it, and the certificate of the policy that came out.
+
+ladder.json         the rungs, written by the training before a held-out episode is looked at
+judgements.jsonl    one line a judgement, never rewritten
+certificate.json    the last of them, if it says deploy: what `gamps export` hands out
+"""
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from gamps import evaluation
+from gamps._utils import atomic_io
+from gamps._utils.summaries import plain
+from gamps._version import __version__
+from gamps.errors import CertificateError, OutputError
+from gamps.evaluation import Rung
+from gamps.policies import Policy, between
+from gamps.runs import folder
+from gamps.runs.resolve import task_of
+from gamps.runs.spec import TrainSpec
+from gamps.trajectories import Trajectories
+
+LADDER, JUDGEMENTS, CERTIFICATE = "ladder.json", "judgements.jsonl", "certificate.json"
+
+
+class Ends(NamedTuple):
+    """Between which a ladder stands.
+
+    Attributes:
+      start: where the search started: the logging policy, or what was fitted to it.
+      learned: the policy that the training would hand out.
+      behaviour: the logging policy, or what is taken for it; whether it is shows in its densities.
+    """
+
+    start: Policy
+    learned: Policy
+    behaviour: Policy
+
+
+def sha256_of(tree: Any) -> str:
+    """Of the arrays of a policy or of episodes, with their places."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(eqx.filter(tree, eqx.is_array)):
+        array = np.asarray(leaf)
+        digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def make_ladder(run: Path, ends: Ends, log: Trajectories, spec: TrainSpec) -> None:
+    """Choose the rungs of a training, by what it learned from, unless that was done."""
+    with contextlib.suppress(CertificateError):
+        read_ladder(run, ends)
+        return
+    start, learned, behaviour = ends
+    discount = float(task_of(spec.task).discount)
+    rungs = evaluation.rungs(start, learned, log, discount, behaviour=behaviour, seed=spec.seed)
+    places = [{"share": rung.share, "spread": rung.spread} for rung in rungs]
+    content = {"learned_sha256": sha256_of(learned), "rungs": places}
+    atomic_io.write_file(run / LADDER, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_ladder(run: Path, ends: Ends) -> tuple[Rung, ...]:
+    """The rungs that the training chose.
+
+    Raises:
+      CertificateError: if there are none, or they are of another policy.
+    """
+    try:
+        content = json.loads((run / LADDER).read_text(encoding="utf-8"))
+        places = [(float(one["share"]), float(one["spread"])) for one in content["rungs"]]
+        sha256 = content["learned_sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CertificateError(
+            f"{run / LADDER}", f"no ladder ({error})", f"Finish the training: gamps resume {run}"
+        ) from error
+    if not places or sha256 != sha256_of(ends.learned):
+        fix = f"Delete it and run gamps resume {run}"
+        raise CertificateError(f"{run / LADDER}", "it is of another policy", fix)
+    return tuple(Rung(*place, between(ends.start, ends.learned, *place)) for place in places)
+
+
+def judgements(run: Path) -> list[dict[str, Any]]:
+    """All judgements of a run, the oldest first.
+
+    Raises:
+      CertificateError: if the record cannot be read: what was spent is then not known.
+    """
+    path = run / JUDGEMENTS
+    if not path.exists():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except ValueError as error:
+        fix = "Train anew, or judge by another log"
+        raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
+
+
+def number_of(run: Path, question: dict[str, Any]) -> int:
+    """Which judgement of a run by these episodes a question is, from one; asked before: the same.
+
+    Args:
+      run: the folder.
+      question: what is asked; `episodes_sha256` says by which episodes.
+    """
+    asked: list[dict[str, Any]] = []
+    for one in judgements(run):
+        if one["question"]["episodes_sha256"] == question["episodes_sha256"]:
+            asked += [] if one["question"] in asked else [one["question"]]
+    return asked.index(question) + 1 if question in asked else len(asked) + 1
+
+
+def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: Policy) -> None:
+    """Keep a judgement, and the certificate or that there is none any more."""
+    content = {"gamps": __version__, "question": question} | plain(answer)
+    content |= {"policy_sha256": sha256_of(policy), "settings_sha256": folder.digest(run)}
+    try:
+        with folder.locked(run):
+            if not any(one["question"] == question for one in judgements(run)):
+                with (run / JUDGEMENTS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(content) + "\n")
+            if content["word"] == evaluation.DEPLOY:
+                text = json.dumps(content, indent=1) + "\n"
+                atomic_io.write_file(run / CERTIFICATE, text.encode())
+            else:
+                (run / CERTIFICATE).unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"{run}: {error.strerror}. A judgement has to be recorded") from error
+
+
+def certified(run: Path, ends: Ends) -> tuple[Policy, dict[str, Any]]:
+    """The policy that may be deployed, and its certificate.
+
+    Raises:
+      CertificateError: if there is none, or it is not of this run, this log and this policy.
+    """
+    path = run / CERTIFICATE
+    fix = f"Run gamps evaluate {run}; the learned policy is had by --which learned, unjudged"
+    if not path.exists():
+        problem = "not there: nobody has judged the run, or the last judgement did not say deploy"
+        raise CertificateError(f"{path}", problem, fix)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rung = content["rung"]
+        policy = between(ends.start, ends.learned, rung["share"], rung["spread"])
+        known = content["policy_sha256"], content["settings_sha256"], content["word"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CertificateError(f"{path}", f"no certified policy ({error})", fix) from error
+    expected = sha256_of(policy), folder.digest(run), evaluation.DEPLOY
+    for name, one, other in zip(("policy", "settings", "word"), known, expected, strict=True):
+        if one != other:
+            raise CertificateError(f"{path}", f"it is of another {name}", fix)
+    return policy, content

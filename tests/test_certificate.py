@@ -1,0 +1,184 @@
+"""One policy: what was judged is what is handed out, and nothing else without a word of warning."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import gamps
+from gamps import datasets, evaluation
+from gamps.cli import main
+from gamps.deployment import load
+from gamps.envs import TwoTanks, collect, tanks
+from gamps.errors import CertificateError, CheckpointError
+from gamps.runs import SearchTraining, TrainSpec, certificate, start
+from gamps.runs.evaluate_run import evaluate_run
+from gamps.runs.open_run import open_run
+
+LOG = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=300, steps=8)
+SPEC = TrainSpec(
+    "tanks/day-v0",
+    task="gamps.envs.tanks:task",
+    recipe="pgt",
+    iterations=8,
+    learning_rate=0.1,
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificate")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", str(folder / "data"))
+        datasets.save(SPEC.log, LOG, tanks.policy(), discount=0.98)
+        # The last policy is taken, whatever selection would say of eight small steps.
+        promises = itertools.count()
+        said = {"estimate": 0.0, "held_out_ess": 9.0}
+        judged = lambda self, policy: said | {"promise": float(next(promises))}  # noqa: E731
+        patch.setattr(SearchTraining, "_judge", judged)
+        start(SPEC, folder / "run").train()
+        yield folder / "run"
+
+
+@pytest.fixture(scope="module")
+def certified(trained):
+    """The same, after a judgement that says deploy."""
+    assert status("evaluate", copied(trained, trained.parent / "judged")) == 0
+    return trained.parent / "judged"
+
+
+@pytest.fixture
+def run(certified, tmp_path):
+    """A certified one to do anything with."""
+    return copied(certified, tmp_path / "run")
+
+
+def copied(run, target):
+    return Path(shutil.copytree(run, target))
+
+
+def status(*words):
+    with pytest.raises(SystemExit) as caught:
+        main([str(word) for word in words])
+    return caught.value.code
+
+
+def test_training_leaves_a_ladder_of_what_it_learned_from(trained):
+    """Other episodes in the held-out part: the same ladder, since nobody has looked at them."""
+    opened = open_run(trained)
+    rungs = certificate.read_ladder(trained, opened.ends)
+    assert not (trained / "judgements.jsonl").exists()
+    again = evaluation.rungs(
+        opened.ends.start, opened.ends.learned, opened.learned, 0.98,
+        behaviour=tanks.policy(), seed=SPEC.seed,
+    )  # fmt: skip
+    assert [rung[:2] for rung in again] == [rung[:2] for rung in rungs]
+    effective = [evaluation.support(r.policy, opened.learned).ess for r in rungs]
+    assert effective == sorted(effective, reverse=True)
+
+
+def test_nothing_is_handed_out_unjudged(trained, capsys):
+    assert status("export", trained) == 2
+    assert "gamps evaluate" in capsys.readouterr().err
+    assert not (trained / "policy").exists()
+
+
+def test_from_a_verdict_to_the_policy_that_acts(run, capsys):
+    assert status("evaluate", run) == 0
+    shown = capsys.readouterr().out
+    assert "certified" in shown
+    assert "no 150 episodes exclude" in shown
+    found = json.loads((run / "certificate.json").read_text())
+    assert found["word"] == "deploy"
+    assert {"policy_sha256", "settings_sha256", "log_sha256"} <= found.keys()
+    main(["export", str(run)])
+    exported = gamps.load_policy(run / "policy")
+    assert exported.certificate == found
+    opened = open_run(run)
+    policy, _ = certificate.certified(run, opened.ends)
+    judged = evaluate_run(run)
+    assert certificate.sha256_of(judged.evaluation.policy) == certificate.sha256_of(policy)
+    # By density: draws of the exported program against the distribution of the judged policy.
+    observation = jnp.asarray([0.3, 0.5])
+    generator = np.random.default_rng(0)
+    drawn = [float(exported.sample(observation, generator)[0]) for _ in range(1_000)]
+    normal = scipy.stats.norm(float(policy.mean(observation)[0]), float(np.exp(policy.log_std[0])))
+    assert scipy.stats.kstest(drawn, normal.cdf).pvalue > 1e-3
+    logs = [float(policy.log_prob(observation, jnp.asarray([a]))) for a in drawn[:20]]
+    np.testing.assert_allclose(logs, normal.logpdf(drawn[:20]), rtol=1e-5)
+    learned = scipy.stats.norm(
+        float(opened.ends.learned.mean(observation)[0]),
+        float(np.exp(opened.ends.learned.log_std[0])),
+    )
+    assert scipy.stats.kstest(drawn, learned.cdf).pvalue < 1e-3
+    with pytest.raises(CheckpointError, match="mean-action"):
+        exported.mean_action(observation)
+
+
+def test_what_is_played_is_what_was_judged(run, monkeypatch):
+    """As many actions as steps have come from `sample` of the certified policy, with its noise."""
+    main(["export", str(run)])
+    drawn, sample = [], load.DeployedPolicy.sample
+
+    def sampled(self, *rest):
+        drawn.append(sample(self, *rest))
+        return drawn[-1]
+
+    monkeypatch.setattr(load.DeployedPolicy, "sample", sampled)
+    main(["play", str(run), "--env", "gamps/TwoTanks-v0", "--episodes", "1", "--seed", "3"])
+    assert len(drawn) == tanks.HORIZON
+    assert np.std(drawn) > 0
+
+
+def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
+    assert evaluate_run(run).number == 1  # the same question has the same answer
+    again = evaluate_run(run, confidence=0.9)
+    assert again.number == 2
+    grades = {"good": 0.95, "fair": 0.975}
+    for one in again.evaluation.judged:
+        if one.support.grade in grades:
+            assert one.improvement.confidence == pytest.approx(grades[one.support.grade])
+    assert len((run / "judgements.jsonl").read_text().splitlines()) == 2
+    capsys.readouterr()
+    status("evaluate", run, "--confidence", "0.9")
+    assert "judgement 2 by these episodes" in capsys.readouterr().out
+    more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=100, steps=8)
+    datasets.save("tanks/more-v0", more, tanks.policy(), discount=0.98, overwrite=True)
+    assert evaluate_run(run, log="tanks/more-v0").number == 1  # fresh episodes, fresh error
+
+
+def test_a_judgement_that_shows_nothing_takes_the_certificate_back(run):
+    few = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=12, steps=8)
+    datasets.save("tanks/few-v0", few, tanks.policy(), discount=0.98, overwrite=True)
+    assert status("evaluate", run, "--log", "tanks/few-v0") == 3
+    assert not (run / "certificate.json").exists()
+    assert status("export", run) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("policy_sha256", "0" * 64), ("settings_sha256", "0" * 64), ("word", "not shown"),
+     ("rung", {"share": 0.9, "spread": 0.9}), ("rung", None)],
+)  # fmt: skip
+def test_a_certificate_of_something_else_is_refused(run, field, value, capsys):
+    content = json.loads((run / "certificate.json").read_text())
+    (run / "certificate.json").write_text(json.dumps(content | {field: value}))
+    assert status("export", run) == 2
+    assert "certificate.json" in capsys.readouterr().err
+    assert not (run / "policy").exists()
+
+
+def test_a_ladder_of_another_policy_is_refused(run):
+    opened = open_run(run)
+    other = opened.ends._replace(learned=tanks.policy())
+    with pytest.raises(CertificateError, match="another policy"):
+        certificate.read_ladder(run, other)
+    (run / "judgements.jsonl").write_text("{")
+    with pytest.raises(CertificateError, match="cannot be read"):
+        evaluate_run(run)
