@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Tests compile hundreds of small programs and run each once.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
+)
 
 import jax
 import pytest

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import beta
 
+from benchmarks.studies.false_deploys import limits
 from gamps import datasets, evaluation
 from gamps._utils import console, figures
 from gamps.envs import Minigolf, TwoTanks, collect, tanks
@@ -91,6 +91,7 @@ def certificate(
     first: int = 0,
     out: Path = Path("runs/certificate"),
     workers: int = 2,
+    quick: bool = False,
     overwrite: bool = False,
 ) -> None:
     """How often a policy is certified, and what it is truly worth.
@@ -110,8 +111,11 @@ def certificate(
       first: seed of the first log.
       out: folder for certificate.json and certificate.png; finished cells are kept in it.
       workers: processes.
+      quick: two logs of 100 episodes of tanks30, eight iterations each.
       overwrite: replace an earlier result in the same folder.
     """
+    if quick:
+        logs, problems, sizes, iterations = 2, ("tanks30",), (100,), 8
     out = fresh_folder(out, "certificate", overwrite=overwrite)
     cells = {
         f"{problem}-{size}-{seed}": dict(
@@ -248,10 +252,7 @@ def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         "of_learned": gain / float(np.mean([log["learned"] for log in found])),
         "of_old": gain / float(np.mean([log["old"] for log in found])),
         "above": above,
-        "limits": [
-            float(beta.ppf(0.025, above, n - above + 1)) if above else 0.0,
-            float(beta.ppf(0.975, above + 1, n - above)) if above < n else 1.0,
-        ],
+        "limits": limits(above, n, 0.95),
     }
 
 
