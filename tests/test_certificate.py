@@ -153,6 +153,21 @@ def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
     assert evaluate_run(run, log="tanks/more-v0").number == 1  # fresh episodes, fresh error
 
 
+def test_what_is_assumed_is_part_of_the_question(run):
+    found = evaluate_run(run, assume="markov")
+    assert found.number == 2
+    assert {rung[:2] for rung in found.rungs} >= {
+        (one["share"], one["spread"])
+        for one in json.loads((run / "ladder-markov.json").read_text())["rungs"]
+    }
+    kept = json.loads((run / "judgements.jsonl").read_text().splitlines()[-1])
+    assert kept["question"]["assume"] == "markov"
+    assert "if what is observed decides what comes next" in kept["why"]
+    policy, known = certificate.certified(run, open_run(run).ends)
+    assert known["question"] == kept["question"]
+    assert certificate.sha256_of(policy) == kept["policy_sha256"]
+
+
 def test_a_judgement_that_shows_nothing_takes_the_certificate_back(run):
     few = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=12, steps=8)
     datasets.save("tanks/few-v0", few, tanks.policy(), discount=0.98, overwrite=True)

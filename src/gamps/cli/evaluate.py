@@ -24,6 +24,7 @@ def evaluate(
     /,
     *,
     log: str = "",
+    assume: evaluation.Assumption = "nothing",
     confidence: float = 0.95,
     details: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -43,12 +44,15 @@ def evaluate(
     Args:
       run: the folder that gamps train wrote.
       log: another dataset of the same logging policy; the held-out part of the run's by default.
+      assume: markov, if what is observed decides what comes next: estimates then reach much
+        further. It is checked near the logging policy, and refused where the log speaks against it.
+        Bounds of the return that the task declares are not used then.
       confidence: that none of the bounds is wrong.
       details: show other estimates of the chosen rung beside the one that the verdict rests on.
       json_: print all of it as JSON.
     """
     say_imports(run)
-    found = evaluate_run(run, log=log, confidence=confidence)
+    found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
         rest = {

@@ -8,6 +8,7 @@ import tyro
 from gamps._utils import atomic_io, console
 from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
+from gamps.evaluation import Assumption
 from gamps.report import page
 from gamps.report.sections import sections
 from gamps.runs.evaluate_run import evaluate_run
@@ -20,6 +21,7 @@ def report(
     /,
     *,
     log: str = "",
+    assume: Assumption = "nothing",
     confidence: float = 0.95,
     overwrite: bool = False,
 ) -> None:
@@ -36,6 +38,7 @@ def report(
     Args:
       run: the folder that gamps train wrote.
       log: as in gamps evaluate.
+      assume: as in gamps evaluate.
       confidence: as in gamps evaluate.
       overwrite: replace an earlier report.
     """
@@ -45,7 +48,7 @@ def report(
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
     say_imports(run)
     with console.bar("report", 3) as advance:
-        found = evaluate_run(run, log=log, confidence=confidence)
+        found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")

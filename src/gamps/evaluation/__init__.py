@@ -8,6 +8,7 @@ a ladder.
 from gamps.evaluation.aggregate import iqm, stratified
 from gamps.evaluation.estimates import (
     UNSPREAD,
+    Assumption,
     Case,
     Estimate,
     cases,
@@ -30,6 +31,7 @@ from gamps.evaluation.guaranteed import bernstein, betting, guaranteed, guarante
 from gamps.evaluation.intervals import Interval, bootstrap, interval_of, student
 from gamps.evaluation.judgement import Evaluation, Judgement, evaluate, judge
 from gamps.evaluation.ladder import Rung, ladder_cases, rungs
+from gamps.evaluation.marginal import StateRatios
 from gamps.evaluation.ratio_sums import Terms, difference, each, value
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import RatioSupport, Tail, graded, support
@@ -41,6 +43,7 @@ __all__ = [
     "NOT_SHOWN",
     "UNSPREAD",
     "WORSE",
+    "Assumption",
     "Case",
     "Estimate",
     "Evaluation",
@@ -52,6 +55,7 @@ __all__ = [
     "RatioSupport",
     "Reason",
     "Rung",
+    "StateRatios",
     "Tail",
     "Terms",
     "Verdict",

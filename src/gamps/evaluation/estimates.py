@@ -1,6 +1,6 @@
 """Every estimate of one policy, side by side; the verdict rests on one of them."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy
+from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_policy, whole_episode
 from gamps.evaluation.fitted_q import features_of, fitted_q
 from gamps.evaluation.intervals import Interval, interval_of
+from gamps.evaluation.marginal import carrying
 from gamps.evaluation.ratio_sums import Terms, difference
 from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Policy, log_probs
@@ -23,6 +24,8 @@ ROLLOUTS = 20  # imagined from every pair
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)
 """Estimates whose bounds leave their own error out: no verdict rests on them."""
+Assumption = Literal["nothing", "markov"]
+"""What is taken for granted of a log: nothing, or that observations decide what comes next."""
 KNOWN = 1e-3  # by how much logarithms of a policy's densities may differ from the logged ones
 
 
@@ -34,11 +37,19 @@ class Case(NamedTuple):
       estimator: a name of `ESTIMATORS`.
       base: evidence of the behaviour policy by the same features and draws; None if it is not
         known, and the logged returns stand for it.
+      assume: what its ratios assume.
     """
 
     evidence: Evidence
     estimator: str
     base: Evidence | None = None
+    assume: Assumption = "nothing"
+
+    @property
+    def log_ratios(self) -> np.ndarray:
+        """`[N]`, that show how many episodes carry the estimate."""
+        found = self.evidence
+        return carrying(found.rho) if self.assume == "markov" else whole_episode(found)
 
     @property
     def value(self) -> Terms:

@@ -7,18 +7,29 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gamps.evaluation.estimates import Case, Estimate, cases, estimates
-from gamps.evaluation.estimators import Evidence, on_policy, whole_episode
+from gamps.evaluation.agreement import disagreement
+from gamps.evaluation.estimates import Assumption, Case, Estimate, cases, estimates
+from gamps.evaluation.estimators import Evidence, on_policy
 from gamps.evaluation.guaranteed import guaranteed_gain
 from gamps.evaluation.intervals import Interval, student
-from gamps.evaluation.ladder import Rung, ladder_cases
+from gamps.evaluation.ladder import Rung, ladder_cases, markov_cases
 from gamps.evaluation.ratio_sums import each, value
 from gamps.evaluation.simultaneous import critical_value
-from gamps.evaluation.support import FAIR, LIMITS, graded, tail
-from gamps.evaluation.verdict import DEPLOY, JudgedPolicy, Verdict, refusal, same, verdict_of
+from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
+from gamps.evaluation.verdict import (
+    DEPLOY,
+    JudgedPolicy,
+    Reason,
+    Verdict,
+    refusal,
+    same,
+    verdict_of,
+)
 from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
+
+WIDER = 1.2  # bounds by ratios of states, whose own error is in no spread
 
 
 class Judgement(NamedTuple):
@@ -60,6 +71,7 @@ def judge(
     *,
     bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
+    refused: Reason | None = None,
     seed: int = 0,
 ) -> Judgement:
     """The verdict on policies that were chosen before these episodes were looked at.
@@ -73,6 +85,7 @@ def judge(
       bounds: of the return, if they are known: lower bounds are then guaranteed, however rare the
         episodes are that lose, and each has its share of the error.
       confidence: that none of the lower bounds is wrong.
+      refused: why none of them counts, if something else has shown that.
       seed: of the critical value.
     """
     gains = np.stack([each(case.improvement) for case in given], axis=1)
@@ -80,24 +93,28 @@ def judge(
     critical = {level: critical_value(gains, level, seed=seed) for level in {*levels.values()}}
     judged = []
     for case, numbers in zip(given, gains.T, strict=True):
-        basis, spread = graded(whole_episode(case.evidence)), tail(numbers)
+        limits, wider = (STATE_LIMITS, WIDER) if case.assume == "markov" else (LIMITS, 1.0)
+        basis, spread = graded(case.log_ratios, limits), tail(numbers)
         level = levels.get(basis.grade, confidence)
-        half = critical[level] * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+        half = wider * critical[level] * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
         gain, worth = float(value(case.improvement)), student(case.value, confidence=level)
         improvement = Interval(gain, gain - half, gain + half, level)
-        refused = refusal(case.evidence, basis, spread, worth.estimate)
+        why_not = refused or refusal(
+            case.evidence, basis, spread, worth.estimate, least=limits[FAIR]
+        )
         if bounds is not None:
             low = _guaranteed(case.evidence, bounds, 1 - (1 - confidence) / len(given))
             improvement = Interval(max(gain, low), low, max(gain + half, low), confidence)
-            refused = same(case.evidence)
-        judged.append(JudgedPolicy(improvement, worth, basis, spread, refused))
+            why_not = same(case.evidence)
+        judged.append(JudgedPolicy(improvement, worth, basis, spread, why_not))
     chosen = _highest(judged)
     behaviour = student(on_policy(given[0].evidence), confidence=confidence)
     losing = all(one.refusal is None and one.improvement.high < 0 for one in judged)
     guaranteed = bounds is not None
     verdict = verdict_of(
-        judged[chosen], behaviour, len(gains), losing=losing, guaranteed=guaranteed
-    )
+        judged[chosen], behaviour, len(gains), losing=losing, guaranteed=guaranteed,
+        assume=given[0].assume,
+    )  # fmt: skip
     return Judgement(verdict, chosen, tuple(judged))
 
 
@@ -122,7 +139,9 @@ def evaluate(
     *,
     behaviour: Policy | None = None,
     model: Any = None,
+    assume: Assumption = "nothing",
     confidence: float = 0.95,
+    details: bool = True,
     seed: int = 0,
 ) -> Evaluation:
     """Say whether a policy may be deployed, by episodes that nothing was learned from.
@@ -136,19 +155,27 @@ def evaluate(
         reward and termination.
       behaviour: the policy that made the log, if it is known: bounds are then narrower.
       model: a fitted transition model, for further estimates beside the verdict's.
+      assume: "markov", that what is observed decides what comes next, carries estimates further.
+        Where the log speaks against it nothing is shown. Declared bounds are of no use then.
       confidence: of the bounds, all together.
+      details: whether the chosen one is estimated in other ways too.
       seed: of imagined episodes, features and actions.
     """
     given = [policy] if isinstance(policy, Policy) else policy
     policies = [one.policy if isinstance(one, Rung) else one for one in given]
     discount = float(task.discount)
-    of_each = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
-    bounds = task.return_bounds(held_out.n_steps)
-    judgement = judge(of_each, bounds=bounds, confidence=confidence, seed=seed)
+    plain = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
+    of_each, bounds, refused = plain, task.return_bounds(held_out.n_steps), None
+    if assume == "markov":
+        of_each = markov_cases(plain, policies, learned, held_out, seed)
+        bounds, refused = None, disagreement(of_each, plain)
+    judgement = judge(of_each, bounds=bounds, confidence=confidence, refused=refused, seed=seed)
     chosen = policies[judgement.chosen]
-    key = jax.random.key(seed)
-    details = cases(key, chosen, learned, held_out, task, model, behaviour=behaviour)
+    beside: dict[str, Case] = {}
+    if details:
+        key = jax.random.key(seed)
+        beside = cases(key, chosen, learned, held_out, task, model, behaviour=behaviour)
     certified = chosen if judgement.verdict.word == DEPLOY else None
-    by_name = estimates(details, confidence=confidence)
+    by_name = estimates(beside, confidence=confidence)
     verdict, number, judged = judgement
-    return Evaluation(verdict, certified, number, judged, by_name, details)
+    return Evaluation(verdict, certified, number, judged, by_name, beside)

@@ -6,24 +6,46 @@ held-out part then judges all of them, with bounds that hold together, and the h
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from gamps.evaluation.estimates import Case, FittedEvidence
+from gamps.evaluation.estimates import Assumption, Case, FittedEvidence
+from gamps.evaluation.marginal import StateRatios, by_states, carrying
 from gamps.evaluation.ratio_sums import each
-from gamps.evaluation.support import FAIR, LIMITS, support
+from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, RatioSupport, graded, support
 from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Gaussian, Policy, between
 from gamps.policies.paths import has_path
 from gamps.trajectories import Trajectories, split_rows
 
-LEVELS = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07)  # effective shares of the episodes
+LEVELS: tuple[float, ...] = (
+    0.9,
+    0.75,
+    0.6,
+    0.45,
+    0.3,
+    0.2,
+    0.12,
+    0.07,
+    0.045,
+)  # effective shares of the episodes
 # Ways to go, of the mean and of the deviation's logarithm: the mean alone to the noise alone.
 WAYS = ((1.0, 0.0), (1.0, 0.15), (1.0, 0.5), (1.0, 1.0), (0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
-ENOUGH = 15.0  # effective episodes of the training part, that enough of the held-out part be left
+STATE_LEVELS: tuple[float, ...] = (
+    0.9,
+    0.6,
+    0.45,
+    0.3,
+    0.2,
+    0.12,
+    0.07,
+    0.05,
+)  # by ratios of states
+CHECKED = (0.75, 0.45, 0.2)  # shares by ratios of histories, where the two kinds are compared
+ENOUGH = 10.0  # effective episodes of the training part, that enough of the held-out part be left
 TRIED, KEPT = 0.45, 2  # the share at which ways are compared, and how many are taken
 HALVINGS = 8  # on the way to a level
 
@@ -49,6 +71,7 @@ def rungs(
     discount: float,
     *,
     behaviour: Policy | None = None,
+    assume: Assumption = "nothing",
     seed: int = 0,
 ) -> tuple[Rung, ...]:
     """The policies worth judging, by the training part alone.
@@ -64,45 +87,71 @@ def rungs(
       log: episodes to learn from.
       discount: γ.
       behaviour: the logging policy, if it is known.
+      assume: of the estimates that are going to judge; with Markov observations they reach further,
+        and the first rungs are those that the assumption is checked by.
       seed: of features and actions, and of the halves.
 
     Returns:
       At least one, the nearest first.
     """
     n = log.n_trajectories
+    carried, every_level, limits = _by_histories(log), LEVELS, LIMITS
+    if assume == "markov":
+        carried, every_level, limits = _by_states(log, seed), STATE_LEVELS, STATE_LIMITS
     ways: tuple[tuple[float, float], ...] = WAYS if _two_ways(start, end) else WAYS[3:4]
+
+    def reaching(way: tuple[float, float], level: float, carried: Carried = carried) -> Rung:
+        return _reaching(start, end, way, carried, level * n)
+
+    def promised(found: Sequence[Rung]) -> np.ndarray:
+        policies = [rung.policy for rung in found]
+        gains = _crossed(policies, log, discount, behaviour, assume, seed)
+        return np.asarray(gains.mean(axis=0) - gains.std(axis=0, ddof=1) / math.sqrt(n))
+
     if len(ways) > 1:
-        tried = [_reaching(start, end, way, log, TRIED) for way in ways]
-        promised = _promised(tried, log, discount, behaviour, seed)
-        ways = tuple(ways[k] for k in np.argsort(-promised)[:KEPT])
-    levels = [level for level in LEVELS if level * n >= ENOUGH] or LEVELS[:1]
+        tried = promised([reaching(way, TRIED) for way in ways])
+        ways = tuple(ways[k] for k in np.argsort(-tried)[:KEPT])
+    levels = [level for level in every_level if level * n >= ENOUGH] or every_level[:1]
     near = [
         (level, rung)
         for level in levels
-        for rung in (_reaching(start, end, way, log, level) for way in ways)
-        if not support(rung.policy, log).pareto_k > LIMITS[FAIR][2]
+        for rung in (reaching(way, level) for way in ways)
+        if not carried(rung.policy).pareto_k > limits[FAIR][2]
     ]
     if not near:
-        return (_reaching(start, end, ways[0], log, LEVELS[0]),)
-    promised = _promised([rung for _, rung in near], log, discount, behaviour, seed)
+        return (reaching(ways[0], every_level[0]),)
     best: dict[float, tuple[float, Rung]] = {}
-    for (level, rung), promise in zip(near, promised, strict=True):
+    for (level, rung), promise in zip(near, promised([rung for _, rung in near]), strict=True):
         if level not in best or promise > best[level][0]:
             best[level] = (float(promise), rung)
     hopeful = [rung for promise, rung in best.values() if promise > 0]
-    return tuple({rung[:2]: rung for rung in hopeful or [near[0][1]]}.values())
+    checked = CHECKED if assume == "markov" else ()
+    nearest = [reaching(ways[0], level, _by_histories(log)) for level in checked]
+    found = [*nearest, *(hopeful or [near[0][1]])]
+    return tuple({rung[:2]: rung for rung in found}.values())
 
 
-def _promised(
-    found: Sequence[Rung],
-    log: Trajectories,
-    discount: float,
-    behaviour: Policy | None,
-    seed: int,
-) -> np.ndarray:
-    """The estimated gain of each, less one standard error."""
-    gains = _crossed([rung.policy for rung in found], log, discount, behaviour, seed)
-    return np.asarray(gains.mean(axis=0) - gains.std(axis=0, ddof=1) / math.sqrt(len(gains)))
+Carried = Callable[[Policy], RatioSupport]
+"""How many episodes of the training part carry an estimate of a policy."""
+
+
+def _by_histories(log: Trajectories) -> Carried:
+    return lambda policy: support(policy, log)
+
+
+def _by_states(log: Trajectories, seed: int) -> Carried:
+    """By ratios of states, of each half by what is fitted to the other."""
+    parts = split_rows(log.n_trajectories, 0.5, seed)
+    halves = [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
+    fitted = [StateRatios(_keys(seed)[0], half) for half in halves[::-1]]
+
+    def carried(policy: Policy) -> RatioSupport:
+        weights = np.concatenate(
+            [ratios(policy, half) for ratios, half in zip(fitted, halves, strict=True)]
+        )
+        return graded(carrying(weights), STATE_LIMITS)
+
+    return carried
 
 
 def _two_ways(start: Policy, end: Policy) -> bool:
@@ -113,22 +162,20 @@ def _two_ways(start: Policy, end: Policy) -> bool:
 
 
 def _reaching(
-    start: Policy, end: Policy, way: tuple[float, float], log: Trajectories, level: float
+    start: Policy, end: Policy, way: tuple[float, float], carried: Carried, least: float
 ) -> Rung:
-    """The policy furthest on a way that leaves an effective share of the episodes."""
+    """The policy furthest on a way that leaves as many effective episodes."""
 
     def rung(far: float) -> Rung:
         share, spread = (round(far * part, 4) for part in way)
         return Rung(share, spread, between(start, end, share, spread))
 
-    low, high, least = 0.0, 1.0, level * log.n_trajectories
-    if support(rung(high).policy, log).ess >= least:
+    low, high = 0.0, 1.0
+    if carried(rung(high).policy).ess >= least:
         return rung(high)
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5 if low > 0 else high / 4
-        low, high = (
-            (middle, high) if support(rung(middle).policy, log).ess >= least else (low, middle)
-        )
+        low, high = (middle, high) if carried(rung(middle).policy).ess >= least else (low, middle)
     return rung(low or high)
 
 
@@ -137,6 +184,7 @@ def _crossed(
     log: Trajectories,
     discount: float,
     behaviour: Policy | None,
+    assume: Assumption,
     seed: int,
 ) -> np.ndarray:
     """`[N, K]` gains, each half of the episodes by the Q of the other."""
@@ -145,7 +193,7 @@ def _crossed(
     gains = np.zeros((log.n_trajectories, len(policies)))
     for rows, fitted_to, judged_by in zip(parts, halves[::-1], halves, strict=True):
         cases = ladder_cases(
-            policies, fitted_to, judged_by, discount, behaviour=behaviour, seed=seed
+            policies, fitted_to, judged_by, discount, behaviour=behaviour, assume=assume, seed=seed
         )
         gains[rows] = np.stack([each(case.improvement) for case in cases], axis=1)
     return gains
@@ -164,6 +212,7 @@ def ladder_cases(
     discount: float,
     *,
     behaviour: Policy | None = None,
+    assume: Assumption = "nothing",
     seed: int = 0,
 ) -> list[Case]:
     """What the verdict on several policies is made of: one Q each, by the same features and draws.
@@ -174,8 +223,25 @@ def ladder_cases(
       held_out: episodes to judge by.
       discount: γ.
       behaviour: the logging policy, if it is known.
+      assume: of the ratios.
       seed: of features and actions.
     """
     found = FittedEvidence(_keys(seed), learned, held_out, discount)
     base = found.base(behaviour)
-    return [Case(found(policy), ROBUST, base) for policy in policies]
+    plain = [Case(found(policy), ROBUST, base) for policy in policies]
+    return markov_cases(plain, policies, learned, held_out, seed) if assume == "markov" else plain
+
+
+def markov_cases(
+    plain: Sequence[Case],
+    policies: Sequence[Policy],
+    learned: Trajectories,
+    held_out: Trajectories,
+    seed: int,
+) -> list[Case]:
+    """The same cases by ratios of states, which are fitted to the same episodes as Q."""
+    ratios = StateRatios(_keys(seed)[0], learned)
+    return [
+        case._replace(evidence=by_states(case.evidence, ratios(policy, held_out)), assume="markov")
+        for case, policy in zip(plain, policies, strict=True)
+    ]

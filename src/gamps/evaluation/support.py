@@ -17,9 +17,13 @@ GOOD, FAIR, POOR = "good", "fair", "poor"
 # Least effective episodes, their least share of all, and the largest tail index of the ratios. The
 # doubly robust estimate's interval is right with good support and a little short with fair support,
 # where its bounds are therefore taken with half the error (`benchmarks.studies coverage`).
-LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 0.7)}
+LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 1.0)}
+# Of ratios of states, which are fitted: where few episodes carry them their own error is not small.
+STATE_LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.05, 1.0)}
+Limits = dict[str, tuple[float, float, float]]
 LEAST = 25  # episodes that a tail index can be had of
-MOST_INFLUENCE = 0.5  # share of the gain's variance that one episode may carry
+MOST_TAIL = 0.7  # tail index of the gain, beyond which its spread says little
+MOST_INFLUENCE = 0.8  # share of the gain's variance that one episode may carry
 
 
 class RatioSupport(NamedTuple):
@@ -59,14 +63,14 @@ def _log_ratios(policy: Policy, trajectories: Trajectories) -> Array:
     return importance.whole_episode(log_rho, trajectories.mask)
 
 
-def graded(log_ratios: Any) -> RatioSupport:
-    """The same from the logarithms of whole-episode ratios; the tail in double precision."""
+def graded(log_ratios: Any, limits: Limits = LIMITS) -> RatioSupport:
+    """The same from the logarithms of ratios, one an episode; the tail in double precision."""
     ratios = np.asarray(log_ratios, np.float64)
     if not np.isfinite(ratios).any():
         return RatioSupport(0.0, math.inf, POOR)
     ess = float(_effective(jnp.asarray(ratios)))
     k = float(importance.pareto_k(ratios))
-    for grade, (least, share, most) in LIMITS.items():
+    for grade, (least, share, most) in limits.items():
         if ess >= max(least, share * len(ratios)) and not k > most:
             return RatioSupport(ess, k, grade)
     return RatioSupport(ess, k, POOR)

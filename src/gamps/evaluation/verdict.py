@@ -7,7 +7,16 @@ import numpy as np
 
 from gamps.evaluation.estimators import Evidence
 from gamps.evaluation.intervals import Interval
-from gamps.evaluation.support import FAIR, LEAST, LIMITS, MOST_INFLUENCE, POOR, RatioSupport, Tail
+from gamps.evaluation.support import (
+    FAIR,
+    LEAST,
+    LIMITS,
+    MOST_INFLUENCE,
+    MOST_TAIL,
+    POOR,
+    RatioSupport,
+    Tail,
+)
 
 DEPLOY = "deploy"
 """It is better than the logging policy, with the confidence that was asked for."""
@@ -80,7 +89,14 @@ class Verdict(NamedTuple):
     unseen_loss: float | None = None
 
 
-def refusal(found: Evidence, basis: RatioSupport, spread: Tail, value: float) -> Reason | None:
+def refusal(
+    found: Evidence,
+    basis: RatioSupport,
+    spread: Tail,
+    value: float,
+    *,
+    least: tuple[float, float, float] = LIMITS[FAIR],
+) -> Reason | None:
     """Why the estimate for a policy shows nothing, whatever its bound; the cause that binds first.
 
     Args:
@@ -88,16 +104,19 @@ def refusal(found: Evidence, basis: RatioSupport, spread: Tail, value: float) ->
       basis: support of the estimate.
       spread: of the gain over the episodes.
       value: of the policy, as estimated.
+      least: effective episodes, their share of all, and the largest tail index of the ratios.
     """
     returns = found.rewards.sum(axis=1)
-    n, (least, _, most) = len(returns), LIMITS[FAIR]
+    n, (few, share, most) = len(returns), least
+    needed = max(few, share * n)
     if (reason := same(found)) is not None:
         return reason
     # Effective episodes grow with the log, a heavy tail stays.
-    enough = max(LEAST, math.ceil(n * least / basis.ess)) if basis.ess > 1.5 else None
+    more = basis.ess > 1.5 and not basis.ess < share * n
+    enough = max(LEAST, math.ceil(n * few / basis.ess)) if more else None
     rests = f"the estimate rests on {basis.ess:.1f} effective episodes of {n}"
-    if basis.ess < least:
-        why = f"{rests}; at least {least:g} are needed"
+    if basis.ess < needed:
+        why = f"{rests}; at least {needed:g} are needed"
         return Reason(why, _log_more(enough), enough)
     if n < LEAST:
         why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
@@ -105,7 +124,7 @@ def refusal(found: Evidence, basis: RatioSupport, spread: Tail, value: float) ->
     if basis.grade == POOR:
         why = f"{rests}, few of which carry it (Pareto-k {basis.pareto_k:.2f}, at most {most:g})"
         return Reason(why, NEARER)
-    if spread.pareto_k > most or spread.influence > MOST_INFLUENCE:
+    if spread.pareto_k > MOST_TAIL or spread.influence > MOST_INFLUENCE:
         why = (
             f"single episodes carry the estimate (Pareto-k {spread.pareto_k:.2f} of the gain, one "
             f"episode {spread.influence:.0%} of its variance)"
@@ -144,6 +163,7 @@ def verdict_of(
     *,
     losing: bool = False,
     guaranteed: bool = False,
+    assume: str = "nothing",
 ) -> Verdict:
     """The verdict on a policy, or on the one of several with the highest bound.
 
@@ -153,6 +173,7 @@ def verdict_of(
       n: episodes that were judged by.
       losing: whether all candidates lose for sure.
       guaranteed: whether the bound holds for any returns within the bounds that were declared.
+      assume: what the bound assumes.
     """
     gain = best.improvement
     parts = (gain, best.value, behaviour, best.support)
@@ -164,6 +185,8 @@ def verdict_of(
         condition += ", guaranteed by the declared bounds of the return"
     elif best.support.grade == FAIR:
         condition += ", half the error, because support is only fair"
+    if assume == "markov":
+        condition += ", if what is observed decides what comes next"
     if gain.low > 0:
         why = f"the improvement is at least {gain.low:.4g} {condition}"
         advice = "Deploy it with its noise, and log again: the next log reaches further"

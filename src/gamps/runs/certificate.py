@@ -1,6 +1,7 @@
 """The ladder of a run, the judgements of it, and the certificate of the policy that came out.
 
-ladder.json         the rungs, written by the training before a held-out episode is looked at
+ladder.json         the rungs, written by the training before a held-out episode is looked at;
+                    ladder-markov.json those of --assume markov, chosen by the same episodes
 judgements.jsonl    one line a judgement, never rewritten
 certificate.json    the last of them, if it says deploy: what `gamps export` hands out
 """
@@ -20,14 +21,15 @@ from gamps._utils import atomic_io
 from gamps._utils.summaries import plain
 from gamps._version import __version__
 from gamps.errors import CertificateError, OutputError
-from gamps.evaluation import Rung
+from gamps.evaluation import Assumption, Rung
 from gamps.policies import Policy, between
 from gamps.runs import folder
 from gamps.runs.resolve import task_of
 from gamps.runs.spec import TrainSpec
 from gamps.trajectories import Trajectories
 
-LADDER, JUDGEMENTS, CERTIFICATE = "ladder.json", "judgements.jsonl", "certificate.json"
+LADDER: dict[Assumption, str] = {"nothing": "ladder.json", "markov": "ladder-markov.json"}
+JUDGEMENTS, CERTIFICATE = "judgements.jsonl", "certificate.json"
 
 
 class Ends(NamedTuple):
@@ -54,36 +56,41 @@ def sha256_of(tree: Any) -> str:
     return digest.hexdigest()
 
 
-def make_ladder(run: Path, ends: Ends, log: Trajectories, spec: TrainSpec) -> None:
+def make_ladder(
+    run: Path, ends: Ends, log: Trajectories, spec: TrainSpec, assume: Assumption = "nothing"
+) -> None:
     """Choose the rungs of a training, by what it learned from, unless that was done."""
     with contextlib.suppress(CertificateError):
-        read_ladder(run, ends)
+        read_ladder(run, ends, assume)
         return
     start, learned, behaviour = ends
     discount = float(task_of(spec.task).discount)
-    rungs = evaluation.rungs(start, learned, log, discount, behaviour=behaviour, seed=spec.seed)
+    rungs = evaluation.rungs(
+        start, learned, log, discount, behaviour=behaviour, assume=assume, seed=spec.seed
+    )
     places = [{"share": rung.share, "spread": rung.spread} for rung in rungs]
     content = {"learned_sha256": sha256_of(learned), "rungs": places}
-    atomic_io.write_file(run / LADDER, (json.dumps(content, indent=1) + "\n").encode())
+    atomic_io.write_file(run / LADDER[assume], (json.dumps(content, indent=1) + "\n").encode())
 
 
-def read_ladder(run: Path, ends: Ends) -> tuple[Rung, ...]:
+def read_ladder(run: Path, ends: Ends, assume: Assumption = "nothing") -> tuple[Rung, ...]:
     """The rungs that the training chose.
 
     Raises:
       CertificateError: if there are none, or they are of another policy.
     """
+    path = run / LADDER[assume]
     try:
-        content = json.loads((run / LADDER).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
         places = [(float(one["share"]), float(one["spread"])) for one in content["rungs"]]
         sha256 = content["learned_sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CertificateError(
-            f"{run / LADDER}", f"no ladder ({error})", f"Finish the training: gamps resume {run}"
+            f"{path}", f"no ladder ({error})", f"Finish the training: gamps resume {run}"
         ) from error
     if not places or sha256 != sha256_of(ends.learned):
         fix = f"Delete it and run gamps resume {run}"
-        raise CertificateError(f"{run / LADDER}", "it is of another policy", fix)
+        raise CertificateError(f"{path}", "it is of another policy", fix)
     return tuple(Rung(*place, between(ends.start, ends.learned, *place)) for place in places)
 
 

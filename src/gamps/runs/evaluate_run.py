@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
-from gamps.evaluation import Rung
+from gamps.evaluation import Assumption, Rung
 from gamps.runs.certificate import make_ladder, number_of, read_ladder, record, sha256_of
 from gamps.runs.open_run import OpenRun, open_run, unseen
 from gamps.runs.spec import log_sha256
@@ -34,7 +34,13 @@ class RunEvaluation(NamedTuple):
     evaluation: evaluation.Evaluation
 
 
-def evaluate_run(folder: Path, *, log: str = "", confidence: float = 0.95) -> RunEvaluation:
+def evaluate_run(
+    folder: Path,
+    *,
+    log: str = "",
+    assume: Assumption = "nothing",
+    confidence: float = 0.95,
+) -> RunEvaluation:
     """Judge a run by its held-out part, or by the episodes of another log that are new to it.
 
     The judgement is recorded in the run folder. One by episodes that have judged the run before,
@@ -50,12 +56,13 @@ def evaluate_run(folder: Path, *, log: str = "", confidence: float = 0.95) -> Ru
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, run.learned)
         run, densities = run._replace(held_out=fresh), other.densities
-    make_ladder(folder, run.ends, run.learned, run.spec)
-    rungs = read_ladder(folder, run.ends)
+    make_ladder(folder, run.ends, run.learned, run.spec, assume)
+    rungs = read_ladder(folder, run.ends, assume)
     question = {
         "episodes_sha256": sha256_of(run.held_out),
         "policies_sha256": sha256_of([rung.policy for rung in rungs]),
         "confidence": confidence,
+        "assume": assume,
     }
     number = number_of(folder, question)
     evaluated = evaluation.evaluate(
@@ -65,6 +72,7 @@ def evaluate_run(folder: Path, *, log: str = "", confidence: float = 0.95) -> Ru
         run.task,
         behaviour=run.ends.behaviour,
         model=run.progress.state.model,
+        assume=assume,
         confidence=1 - (1 - confidence) / 2 ** (number - 1),
         seed=run.spec.seed,
     )

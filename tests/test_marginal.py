@@ -1,0 +1,135 @@
+"""Ratios of states: exact where they are known, found from a log, and doubted where they fail."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import truth
+from gamps import evaluation
+from gamps.envs import TwoTanks, collect, tanks
+from gamps.evaluation import StateRatios
+from gamps.evaluation.agreement import disagreement
+from gamps.evaluation.estimators import doubly_robust, evidence
+from gamps.evaluation.marginal import by_states
+from gamps.policies import LinearGaussianPolicy
+
+STATES, ACTIONS, STEPS, END, DISCOUNT = 3, 2, 3, 2, 0.9
+KEY = jax.random.key(5)
+
+
+def problem(seed):
+    """An MDP that never starts in its end, the same with nothing after it, and two policies."""
+    mdp = truth.random_mdp(seed, STATES, ACTIONS, DISCOUNT)
+    cut = truth.cut_at(mdp, END)
+    mdp = eqx.tree_at(lambda one: one.initial, mdp, cut.initial)
+    return mdp, cut, [truth.random_policy(seed + k, STATES, ACTIONS) for k in (1, 0)]
+
+
+def state_ratios(mdp, policy, behaviour, steps=STEPS):
+    """`[T, S]`, exactly, by both policies' masses going forwards."""
+    masses = []
+    for one in (policy, behaviour):
+        pi, mass, of_each = truth.tables(one)[0], mdp.initial, []
+        for _ in range(steps):
+            of_each.append(mass)
+            mass = jnp.einsum("s,sa,sat->t", mass, pi, mdp.transitions)
+        masses.append(jnp.stack(of_each))
+    return np.asarray(jnp.where(masses[1] > 0, masses[0] / masses[1], 0.0))
+
+
+def values(mdp, policy, steps=STEPS):
+    """`[T, S, A]` Q and `[T, S]` V of what is left of an episode, exactly."""
+    pi, q, v = truth.tables(policy)[0], [], jnp.zeros(STATES)
+    for _ in range(steps):
+        q.insert(0, mdp.rewards + mdp.discount * mdp.transitions @ v)
+        v = jnp.sum(pi * q[0], axis=1)
+    return jnp.stack(q), jnp.stack([jnp.sum(pi * one, axis=1) for one in q])
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("wrong", ["ratios", "values", "neither"])
+def test_doubly_robust_by_states_is_exact_if_ratios_or_values_are(seed, wrong):
+    """The expectation over every trajectory is the policy's value."""
+    whole, mdp, (policy, behaviour) = problem(seed)
+    enumerated = truth.enumerate_trajectories(STATES, ACTIONS, STEPS, END)
+    log, probability = truth.enumerated_log(whole, behaviour, enumerated)
+    random = np.random.default_rng(seed)
+    q, v = values(mdp, policy)
+    exact = float(mdp.initial @ v[0])
+    weights = state_ratios(mdp, policy, behaviour)
+    if wrong == "values":
+        q = jnp.asarray(random.normal(size=q.shape))
+        v = jnp.sum(truth.tables(policy)[0] * q, axis=2)
+    if wrong == "ratios":
+        weights = random.uniform(0, 2, weights.shape)
+    t, states, actions = np.arange(STEPS), np.asarray(log.states), np.asarray(log.actions)
+    steps = np.exp(
+        np.asarray(jax.vmap(jax.vmap(policy.log_prob))(log.states, log.actions))
+        - np.asarray(log.behaviour_log_prob)
+    )
+    found = evidence(
+        policy, log, DISCOUNT, q_values=np.asarray(q)[t, states, actions],
+        state_values=np.asarray(v)[t, states],
+    )  # fmt: skip
+    ratios = np.where(log.mask, weights[t, states] * steps, 0.0)
+    numbers = doubly_robust(by_states(found, ratios)).numerators.sum(axis=1)
+    assert float(probability @ numbers) == pytest.approx(exact, abs=1e-10)
+
+
+def collected(mdp, behaviour, n, key):
+    return collect(truth.TableEnv(mdp, END), behaviour, key, n=n, steps=6)
+
+
+def test_a_log_shows_how_likely_states_are():
+    """Episodes end here, more of them by one policy: what is left need not have mean one."""
+    whole, cut, (policy, behaviour) = problem(8)
+    log, other = (collected(whole, behaviour, 20_000, key) for key in jax.random.split(KEY))
+    found = StateRatios(KEY, log)(policy, other)
+    exact = state_ratios(cut, policy, behaviour, 6)
+    mask, states = np.asarray(other.mask), np.asarray(other.states)
+    steps = np.exp(
+        np.asarray(jax.vmap(jax.vmap(policy.log_prob))(other.states, other.actions))
+        - np.asarray(other.behaviour_log_prob)
+    )
+    expected = exact[np.arange(6), states] * steps
+    assert exact.max() > 1.3
+    assert not mask.all()
+    off = np.where(mask, found - expected, 0.0)
+    assert np.sqrt((off**2).sum() / (expected**2 * mask).sum()) < 0.04
+
+
+def seen_by(log, hidden):
+    """The log of the tanks, with or without the first level; the controller looks at the second."""
+    return (
+        eqx.tree_at(lambda one: one.observations, log, log.observations[..., 1:]) if hidden else log
+    )
+
+
+def pump(offset, hidden):
+    gains = jnp.asarray(tanks.GAINS, dtype=float).at[-1].add(offset)[:, None]
+    return LinearGaussianPolicy(
+        gains[1:] if hidden else gains, log_std=tanks.policy().log_std, learn_std=False
+    )
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_where_something_is_hidden_estimates_disagree(hidden):
+    """Of three Markov logs one may be doubted, two are 1 % likely; of three others all are."""
+    doubted = []
+    for key in jax.random.split(KEY, 3):
+        halves = [
+            seen_by(collect(TwoTanks(), tanks.policy(), k, n=200, steps=20), hidden)
+            for k in jax.random.split(key)
+        ]
+        policies = [pump(offset, hidden) for offset in (0.03, 0.06)]
+        cases = [
+            evaluation.ladder_cases(
+                policies, *halves, tanks.DISCOUNT, behaviour=pump(0.0, hidden), assume=assume
+            )
+            for assume in ("markov", "nothing")
+        ]
+        doubted.append(disagreement(*cases) is not None)
+    assert sum(doubted) == 3 if hidden else sum(doubted) <= 1
