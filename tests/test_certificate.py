@@ -179,6 +179,7 @@ def test_a_judgement_that_shows_nothing_takes_the_certificate_back(run):
 @pytest.mark.parametrize(
     ("field", "value"),
     [("policy_sha256", "0" * 64), ("settings_sha256", "0" * 64), ("word", "not shown"),
+     ("log_sha256", "0" * 64),
      ("rung", {"share": 0.9, "spread": 0.9}), ("rung", None)],
 )  # fmt: skip
 def test_a_certificate_of_something_else_is_refused(run, field, value, capsys):

@@ -271,6 +271,7 @@ def test_every_experiment_teaches(name, capsys):
         "safety": "--policies",
         "certificate": "--logs",
         "false_deploys": "--trials",
+        "safe_improvement": "--logs",
     }
     for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):
         assert option in out

@@ -12,7 +12,7 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.evaluation import StateRatios
 from gamps.evaluation.agreement import disagreement
 from gamps.evaluation.estimators import doubly_robust, evidence
-from gamps.evaluation.marginal import by_states
+from gamps.evaluation.marginal import by_states, carrying
 from gamps.policies import LinearGaussianPolicy
 
 STATES, ACTIONS, STEPS, END, DISCOUNT = 3, 2, 3, 2, 0.9
@@ -115,21 +115,52 @@ def pump(offset, hidden):
     )
 
 
+def tank_log(key, hidden=False, **rest):
+    return seen_by(collect(TwoTanks(), tanks.policy(), key, **rest), hidden)
+
+
+def both_cases(halves, hidden=False):
+    policies = [pump(offset, hidden) for offset in (0.03, 0.06)]
+    return [
+        evaluation.ladder_cases(
+            policies, *halves, tanks.DISCOUNT, behaviour=pump(0.0, hidden), assume=assume
+        )
+        for assume in ("markov", "nothing")
+    ]
+
+
+def test_episodes_that_were_cut_off_are_judged_alike():
+    """Of four lengths, the longest of those to judge by longer than any to learn from."""
+    logs = [
+        tank_log(k, n=200, steps=t) for k, t in zip(jax.random.split(KEY), (10, 12), strict=True)
+    ]
+    logs = [
+        eqx.tree_at(
+            lambda one: one.mask, log,
+            log.mask & (jnp.arange(log.n_steps) < log.n_steps - 2 * (jnp.arange(200)[:, None] % 4)),
+        )
+        for log in logs
+    ]  # fmt: skip
+    markov, plain = both_cases(logs)
+    assert disagreement(markov, plain, 200) is None
+    for one in markov:
+        assert np.isfinite(one.evidence.rho).all()
+        assert evaluation.graded(one.log_ratios).ess > 0.75 * len(one.log_ratios) > 70
+
+
+def test_steps_that_no_episode_was_seen_at_carry_nothing():
+    weights = np.asarray([[1.0, 2.0, 5.0], [1.0, 1.0, 7.0], [1.0, 3.0, 9.0]])
+    seen = np.asarray([[True, True, False]] * 3)
+    np.testing.assert_allclose(np.exp(carrying(weights, seen)), weights[:, 1])
+    seen[0, 1] = False
+    np.testing.assert_allclose(np.exp(carrying(weights, seen)), [1.0, 3.0])
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_where_something_is_hidden_estimates_disagree(hidden):
     """Of three Markov logs one may be doubted, two are 1 % likely; of three others all are."""
     doubted = []
     for key in jax.random.split(KEY, 3):
-        halves = [
-            seen_by(collect(TwoTanks(), tanks.policy(), k, n=200, steps=20), hidden)
-            for k in jax.random.split(key)
-        ]
-        policies = [pump(offset, hidden) for offset in (0.03, 0.06)]
-        cases = [
-            evaluation.ladder_cases(
-                policies, *halves, tanks.DISCOUNT, behaviour=pump(0.0, hidden), assume=assume
-            )
-            for assume in ("markov", "nothing")
-        ]
-        doubted.append(disagreement(*cases) is not None)
+        halves = [tank_log(k, hidden, n=200, steps=20) for k in jax.random.split(key)]
+        doubted.append(disagreement(*both_cases(halves, hidden), 200) is not None)
     assert sum(doubted) == 3 if hidden else sum(doubted) <= 1

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.studies.false_deploys import limits
 from gamps import datasets, evaluation
 from gamps._utils import console, figures
-from gamps.envs import Minigolf, TwoTanks, collect, tanks
+from gamps.envs import Minigolf, TwoTanks, collect, pendulum, tanks
 from gamps.envs.minigolf import HORIZON
 from gamps.envs.two_areas import two_areas
 from gamps.evaluation import DEPLOY
@@ -25,12 +25,14 @@ from gamps.runs.spec import TrainSpec
 from gamps.trajectories import Trajectories, split
 
 FRESH, TIMES = 20_000, 2  # episodes that stand for the truth, the same for every policy
+SIMULATED = 200  # the same of a simulator
 PARTS = 3  # fresh held-out parts that judge each training
 HALF, FIFTH = 0.5, 0.2  # shares held out: by this version, and by 0.1.0
 SIZES = {
     "minigolf": (100, 400, 1_000, 4_000),
     "tanks30": (100, 400, 1_000),
     "tanks60": (100, 400, 1_000),
+    "pendulum": (100, 400),
     "gridworld": (250, 1_000),
 }
 LADDERS = ("ladder", "noise alone", "markov")
@@ -41,7 +43,7 @@ class Setting(NamedTuple):
     """A problem as a user would have it.
 
     Attributes:
-      env: functional.
+      env: functional, or the id of a simulator.
       behaviour: the logging policy.
       steps: of an episode, at most.
       task: as `gamps train --task` names it.
@@ -69,7 +71,7 @@ def grid_task() -> Any:
 
 @cache
 def setting(name: str) -> Setting:
-    """By its name: minigolf, tanks30, tanks60, gridworld."""
+    """By its name: minigolf, tanks30, tanks60, pendulum, gridworld."""
     if name == "minigolf":
         golf = Minigolf()
         known = ("gamps.envs.minigolf:task", f"{HERE}:golf_features")
@@ -77,6 +79,9 @@ def setting(name: str) -> Setting:
     if name.startswith("tanks"):
         known = ("gamps.envs.tanks:task", "gamps.envs.tanks:clipped")
         return Setting(TwoTanks(), tanks.policy(), int(name[5:]), *known)
+    if name == "pendulum":
+        known = ("gamps.envs.pendulum:task", "gamps.envs.pendulum:clipped")
+        return Setting(pendulum.ID, pendulum.policy(), pendulum.HORIZON, *known)
     grid = two_areas("plain")
     behaviour = grid.behaviour(jax.random.key(0))
     return Setting(grid, behaviour, grid.layout.horizon, f"{HERE}:grid_task", recipe="pgt")
@@ -106,7 +111,7 @@ def certificate(
 
     Args:
       logs: of each problem and size.
-      problems: minigolf, tanks30, tanks60, gridworld.
+      problems: minigolf, tanks30, tanks60, pendulum, gridworld.
       sizes: episodes of a log; each problem's own by default.
       iterations: of a training.
       first: seed of the first log.
@@ -139,7 +144,8 @@ def certificate(
         ["", "deploy", "true gain", "bound", "of learned", "of 0.1.0's", "noise alone", "beyond it",
          "bounds above the truth", "markov: deploy", "of 0.1.0's", "above"],
         caption="Gains are means over judgements, nothing where nothing is deployed; ± standard "
-        "errors over logs. Above the truth: judgements with any such bound, and 95 % limits.",
+        "errors over logs. Above the truth: judgements with any such bound; 95 % limits by "
+        "the first judgement of each log.",
     )  # fmt: skip
     for name, row in rows.items():
         one, noise = row["ladder"], row["noise alone"]
@@ -162,8 +168,14 @@ def certificate(
     )
 
 
-@eqx.filter_jit
 def _collect(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajectories:
+    if isinstance(env, str):
+        return datasets.collect(env, policy, key, n=n, steps=steps)
+    return _functional(env, policy, key, n, steps)
+
+
+@eqx.filter_jit
+def _functional(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajectories:
     return collect(env, policy, key, n=n, steps=steps)
 
 
@@ -173,11 +185,22 @@ def _returns(env: Any, policy: Policy, key: Any, steps: int, discount: float) ->
     return jnp.where(log.mask, log.rewards, 0.0) @ discount ** jnp.arange(steps)
 
 
-def truth(at: Setting, policy: Policy) -> np.ndarray:
-    """Returns of fresh episodes, the same randomness for every policy."""
+def collected(at: Setting, n: int, seed: int) -> tuple[Trajectories, list[Trajectories]]:
+    """A log, and fresh held-out parts to judge by."""
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(11), 10_000 * n + seed), 1 + PARTS)
+    log = _collect(at.env, at.behaviour, keys[0], n, at.steps)
+    return log, [_collect(at.env, at.behaviour, key, n - n // 2, at.steps) for key in keys[1:]]
+
+
+def truth(at: Setting, policy: Policy, steps: int) -> np.ndarray:
+    """Returns of fresh episodes, the same randomness for every policy; cut off as the log is."""
     discount = float(task_of(at.task).discount)
+    if isinstance(at.env, str):
+        log = _collect(at.env, policy, jax.random.key(10**6), SIMULATED, steps)
+        rewards = np.where(log.mask, np.asarray(log.rewards, np.float64), 0.0)
+        return np.asarray(rewards @ discount ** np.arange(log.n_steps))
     keys = [jax.random.key(10**6 + i) for i in range(TIMES)]
-    parts = [_returns(at.env, policy, key, at.steps, discount) for key in keys]
+    parts = [_returns(at.env, policy, key, steps, discount) for key in keys]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
 
@@ -202,19 +225,18 @@ def trained(
 def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     """One log: train, choose the ladder, judge it by fresh held-out parts, look at the truth."""
     at, n, seed = setting(arguments["problem"]), arguments["episodes"], arguments["seed"]
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(11), 10_000 * n + seed), 1 + PARTS)
-    log = _collect(at.env, at.behaviour, keys[0], n, at.steps)
+    log, parts = collected(at, n, seed)
     start, learned, seen = trained(at, log, arguments, HALF)
     _, old, _ = trained(at, log, arguments, FIFTH)
-    base = truth(at, at.behaviour)
+    longest = max(one.n_steps for one in (log, *parts))
+    base = truth(at, at.behaviour, longest)
 
     def gain(policy: Policy) -> float:
-        return float((truth(at, policy) - base).mean())
+        return float((truth(at, policy, longest) - base).mean())
 
     result: dict[str, Any] = {
         "behaviour": float(base.mean()), "learned": gain(learned), "old": gain(old),
     }  # fmt: skip
-    parts = [_collect(at.env, at.behaviour, key, n - n // 2, at.steps) for key in keys[1:]]
     shared: dict[str, Any] = dict(behaviour=at.behaviour, seed=seed)
     discount = float(task_of(at.task).discount)
     for name in LADDERS:
@@ -258,7 +280,7 @@ def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         "of_learned": gain / float(np.mean([log["learned"] for log in found])),
         "of_old": gain / float(np.mean([log["old"] for log in found])),
         "above": above,
-        "limits": limits(above, n, 0.95),
+        "limits": limits(sum(log[name]["judged"][0]["above"] for log in found), len(found), 0.95),
     }
 
 

@@ -14,14 +14,20 @@ from scipy.stats import beta
 from benchmarks.studies.judging import Problem, gridworld
 from gamps import evaluation
 from gamps._utils import console, figures
+from gamps.envs import TwoTanks, collect, tanks
 from gamps.evaluation import DEPLOY, Case, Evidence
 from gamps.evaluation.verdict import ROBUST
 from gamps.paper.cells import fresh_folder, run_cells
 from gamps.policies import Boltzmann, LinearGaussianPolicy, Policy
+from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
 
 EDGE = ("equal", "a hair worse")
-NULLS = (*EDGE, "far worse", "sabotaged ladder", "hidden state")
+MARKOV = ", markov"  # judged by ratios of states
+NULLS = (
+    *EDGE, "far worse", "sabotaged ladder", "hidden state",
+    *(f"{name}{MARKOV}" for name in ("equal", "sabotaged ladder", "hidden state", "hidden ladder")),
+)  # fmt: skip
 SIZES = (50, 200)
 FAILURES = (25, 50, 100, 200, 400)
 HAIR = 0.002  # of the logging policy's value
@@ -41,8 +47,10 @@ def false_deploys(
 
     On a gridworld whose values are exact: another policy of the same value, one that is worse by a
     hair, one that is worse by far, the ladder towards a sabotaged one. On a walk whose observations
-    hide half of the state: a policy that is worse. And decisions of one step where a policy earns a
-    little more and, rarely, loses much: with declared bounds of the return, and without.
+    hide half of the state: a policy that is worse. Some of them again with --assume markov, and
+    with it the ladder towards a worse pump where one of two tanks is hidden. And decisions of one
+    step where a policy earns a little more and, rarely, loses much: with declared bounds of the
+    return, and without.
 
     Example: python -m benchmarks.studies false-deploys --quick
 
@@ -119,9 +127,13 @@ def _trial(null: str) -> Callable[[int, int, float], tuple[float, evaluation.Ver
     if null.startswith("rare failure"):
         bounds = (-LOSS, GAIN) if null.endswith(" declared") else None
         return lambda seed, n, confidence: _rare(seed, n, confidence, bounds)
-    if null == "hidden state":
-        return _hidden
-    return lambda seed, n, confidence: _grid(null, seed, n, confidence)
+    name = null.removesuffix(MARKOV)
+    shared: dict[str, Any] = dict(assume="markov" if null.endswith(MARKOV) else "nothing")
+    if name == "hidden state":
+        return lambda seed, n, confidence: _hidden(seed, n, shared | {"confidence": confidence})
+    if name == "hidden ladder":
+        return lambda seed, n, confidence: _tanks(seed, n, shared | {"confidence": confidence})
+    return lambda seed, n, confidence: _grid(name, seed, n, shared | {"confidence": confidence})
 
 
 @cache
@@ -129,7 +141,9 @@ def _problem() -> Problem:
     return gridworld()
 
 
-def _grid(null: str, seed: int, n: int, confidence: float) -> tuple[float, evaluation.Verdict]:
+def _grid(
+    null: str, seed: int, n: int, settings: dict[str, Any]
+) -> tuple[float, evaluation.Verdict]:
     at, key = _problem(), jax.random.fold_in(jax.random.key(21), seed)
     key_policy, *keys = jax.random.split(key, 3)
     learned, held_out = (at.log(at.behaviour, k, n) for k in keys)
@@ -140,13 +154,14 @@ def _grid(null: str, seed: int, n: int, confidence: float) -> tuple[float, evalu
         policies = [at.target(-0.6)]
     else:
         rungs = evaluation.rungs(
-            at.behaviour, at.target(-0.6), learned, at.discount, behaviour=at.behaviour, seed=seed
-        )
+            at.behaviour, at.target(-0.6), learned, at.discount,
+            behaviour=at.behaviour, assume=settings["assume"], seed=seed,
+        )  # fmt: skip
         policies = [rung.policy for rung in rungs]
-    cases = evaluation.ladder_cases(
-        policies, learned, held_out, at.discount, behaviour=at.behaviour, seed=seed
-    )
-    found = evaluation.judge(cases, confidence=confidence, seed=seed)
+    found = evaluation.evaluate(
+        policies, learned, held_out, at.env.task(),
+        behaviour=at.behaviour, details=False, seed=seed, **settings,
+    )  # fmt: skip
     return at.gain(policies[found.chosen])[0], found.verdict
 
 
@@ -167,7 +182,7 @@ def _of_gain(at: Problem, key: Any, aim: float) -> Policy:
     return policy(low)
 
 
-def _hidden(seed: int, n: int, confidence: float) -> tuple[float, evaluation.Verdict]:
+def _hidden(seed: int, n: int, settings: dict[str, Any]) -> tuple[float, evaluation.Verdict]:
     """A walk in two numbers, one of which is seen; actions add to both, and the sum is to be small.
 
     The logging controller sees both, its densities are logged, and the policy to be judged sees one
@@ -190,8 +205,8 @@ def _hidden(seed: int, n: int, confidence: float) -> tuple[float, evaluation.Ver
         parts = (np.stack(values, axis=1) for values in (seen, acted, earned, density))
         logs.append(from_episodes([Episode(*row) for row in zip(*parts, strict=True)]))
     policy = LinearGaussianPolicy(jnp.asarray([[-0.1], [0.0]]), log_std=jnp.log(jnp.full(1, 0.6)))
-    cases = evaluation.ladder_cases([policy], *logs, 1.0, seed=seed)
-    found = evaluation.judge(cases, confidence=confidence, seed=seed)
+    task = Task(lambda *step: -(step[2][0] ** 2), 1.0)
+    found = evaluation.evaluate([policy], *logs, task, details=False, seed=seed, **settings)
     return _hidden_gain(), found.verdict
 
 
@@ -209,6 +224,38 @@ def _hidden_gain() -> float:
             total -= x.sum(axis=1) ** 2
         returns.append(total)
     return float((returns[1] - returns[0]).mean())
+
+
+def _pump(offset: float, *, hidden: bool = True) -> LinearGaussianPolicy:
+    """The tanks' controller with another offset; it looks at the second level, seen or alone."""
+    gains = jnp.asarray(tanks.GAINS).at[-1].add(offset)[:, None]
+    std = tanks.policy().log_std
+    return LinearGaussianPolicy(gains[1:] if hidden else gains, log_std=std, learn_std=False)
+
+
+def _tanks(seed: int, n: int, settings: dict[str, Any]) -> tuple[float, evaluation.Verdict]:
+    """The ladder towards a pump that gives too little, where the first tank is hidden."""
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(22), seed))
+    whole = [_tank_log(_pump(0.0, hidden=False), key, n) for key in keys]
+    second = lambda log: log.observations[..., 1:]  # noqa: E731
+    logs = [eqx.tree_at(lambda one: one.observations, log, second(log)) for log in whole]
+    shared: dict[str, Any] = dict(behaviour=_pump(0.0), assume=settings["assume"], seed=seed)
+    rungs = evaluation.rungs(_pump(0.0), _pump(-0.15), logs[0], tanks.DISCOUNT, **shared)
+    task = Task(lambda *step: -(step[2][0] ** 2), tanks.DISCOUNT)
+    found = evaluation.evaluate(rungs, *logs, task, details=False, **shared | settings)
+    lower = -0.15 * rungs[found.chosen].share
+    return _tank_value(lower) - _tank_value(0.0), found.verdict
+
+
+@eqx.filter_jit
+def _tank_log(policy: Policy, key: Any, n: int) -> Trajectories:
+    return collect(TwoTanks(), policy, key, n=n, steps=30)
+
+
+@cache
+def _tank_value(offset: float) -> float:
+    log = _tank_log(_pump(offset, hidden=False), jax.random.key(0), 20_000)
+    return float(np.mean(np.asarray(log.rewards) @ tanks.DISCOUNT ** np.arange(30)))
 
 
 def _rare(

@@ -12,7 +12,7 @@ from gamps import evaluation
 from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
-from gamps.evaluation.verdict import ROBUST
+from gamps.evaluation.verdict import BY_STATES, ROBUST
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, rows_of, rungs_of
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
@@ -81,11 +81,11 @@ def _show(run: Path, found: RunEvaluation, *, details: bool) -> None:
     if details:
         _details(found)
     if found.dropped:
-        console.say(f"{found.dropped} episodes that training saw are left out", "yellow")
+        console.say(f"{found.dropped} episodes of the run's own log are left out", "yellow")
     if found.number > 1:
         console.say(
-            f"judgement {found.number} by these episodes: with error "
-            f"{1 - verdict.improvement.confidence:.3g}, half of that of the one before",
+            f"judgement {found.number} by these episodes: with error {found.error:.3g}, half of "
+            f"that of the one before; of all together {found.error * (2**found.number - 1):.3g}",
             "yellow",
         )
     console.say_estimated(found.densities)
@@ -100,11 +100,12 @@ def _show(run: Path, found: RunEvaluation, *, details: bool) -> None:
 
 def _details(found: RunEvaluation) -> None:
     estimates = found.evaluation.estimates
+    rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     table = console.rich_table(
         f"rung {found.evaluation.chosen + 1} by other estimates",
         ["estimate", "value", bounds, "improvement", bounds],
-        caption=f"The verdict rests on {ROBUST}. These bounds are of one policy alone; those of "
+        caption=f"The verdict rests on {rests_on}. These bounds are of one policy alone; those of "
         f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.",
     )
     for row in rows_of(estimates):

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from gamps.evaluation.estimates import Case
+from gamps.evaluation.estimators import on_policy
 from gamps.evaluation.ratio_sums import each
 from gamps.evaluation.support import POOR, graded
-from gamps.evaluation.verdict import Reason
+from gamps.evaluation.verdict import Reason, same
 
 MOST = 2.5  # standard errors between estimates of the same value
 
 
-def disagreement(assuming: Sequence[Case], plain: Sequence[Case]) -> Reason | None:
+def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) -> Reason | None:
     """Why estimates that assume Markov observations are not believed; None if they may be.
 
     Near the logging policy the ratios of histories need no assumption, and the log's own return is
@@ -21,18 +22,21 @@ def disagreement(assuming: Sequence[Case], plain: Sequence[Case]) -> Reason | No
     Args:
       assuming: a case for each policy, by ratios of states.
       plain: the same policies by ratios of histories.
+      learned: episodes that Q and ratios are fitted to.
     """
     near = [
         _apart(each(one.value) - each(other.value))
         for one, other in zip(assuming, plain, strict=True)
-        if graded(other.log_ratios).grade != POOR
+        if graded(other.log_ratios).grade != POOR and same(other.evidence) is None
     ]
     if not near:
         why = "no rung is near enough to the logging policy to check that observations are Markov"
         return Reason(why, "Judge without --assume markov, or log more episodes")
     base = plain[0].base
     if base is not None and base.state_values is not None:
-        near.append(_apart(base.rewards.sum(axis=1) - base.state_values[:, 0]) / np.sqrt(2))
+        returns, fitted = each(on_policy(base)), base.state_values[:, 0]
+        error = np.sqrt((returns - fitted).var(ddof=1) / len(returns) + returns.var() / learned)
+        near.append(float((returns - fitted).mean() / (error + 1e-300)))
     worst = max(near, key=abs)
     if abs(worst) > MOST:
         why = (

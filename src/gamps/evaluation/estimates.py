@@ -49,7 +49,7 @@ class Case(NamedTuple):
     def log_ratios(self) -> np.ndarray:
         """`[N]`, that show how many episodes carry the estimate."""
         found = self.evidence
-        return carrying(found.rho) if self.assume == "markov" else whole_episode(found)
+        return carrying(found.rho, found.seen) if self.assume == "markov" else whole_episode(found)
 
     @property
     def value(self) -> Terms:

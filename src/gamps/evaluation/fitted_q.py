@@ -106,12 +106,10 @@ def fitted_q(
 
 def _range(log: Trajectories, discount: float) -> tuple[float, float]:
     """Of the discounted return from any logged step on."""
-    mask, left = np.asarray(log.mask), np.zeros(log.n_trajectories)
-    parts = []
+    mask, left, parts = np.asarray(log.mask), np.zeros(log.n_trajectories), []
+    rewards = np.where(mask, np.asarray(log.rewards, np.float64), 0.0)
     for t in reversed(range(log.n_steps)):
-        left = (
-            np.where(mask[:, t], np.asarray(log.rewards[:, t], np.float64), 0.0) + discount * left
-        )
+        left = rewards[:, t] + discount * left
         parts.append(left[mask[:, t]])
     returns = np.concatenate(parts)
     return float(returns.min()), float(returns.max())
@@ -148,13 +146,25 @@ def _rows(log: Trajectories) -> _Rows:
     )
 
 
+def _mean(policy: Policy, state: Any, noise: Array, of_action: Callable[[Any], Array]) -> Array:
+    """Of a function of the policy's action: over draws, of choices over all of them."""
+    one = policy
+    while isinstance(one, Mixture):
+        one = one.second
+    if isinstance(one, Boltzmann):
+        actions = jnp.arange(one.weights.shape[-1])
+        shares = jnp.exp(jax.vmap(lambda a: policy.log_prob(state, a))(actions))
+        return jnp.tensordot(shares, jax.vmap(of_action)(actions), 1)
+    return jnp.mean(jax.vmap(lambda z: of_action(policy.act(state, z)))(noise), axis=0)
+
+
 def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
     """The mean of φ(s, a) over actions of the policy, at every state."""
     shape = (len(states), SAMPLES, policy.noise_size)
     noise = normal(key, shape, jnp.result_type(float))
 
     def mean_features(state: Any, noise: Array) -> Array:
-        return jnp.mean(jax.vmap(lambda z: features(state, policy.act(state, z)))(noise), axis=0)
+        return _mean(policy, state, noise, lambda action: features(state, action))
 
     return jax.vmap(mean_features)(states, noise)
 
@@ -194,8 +204,8 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
         return jnp.clip(fitted.features(state, action) @ weights, *fitted.range)
 
     def v(weights: Array, state: Any, noise: Array) -> Array:
-        """The mean over draws, each within the range: else it would not be that of Q."""
-        return jnp.mean(jax.vmap(lambda z: q(weights, state, policy.act(state, z)))(noise))
+        """The mean over actions, each within the range: else it would not be that of Q."""
+        return _mean(policy, state, noise, lambda action: q(weights, state, action))
 
     def block_values(numbered: tuple[Array, _Rows]) -> tuple[Array, Array]:
         number, block = numbered

@@ -17,6 +17,7 @@ from gamps.evaluation.ratio_sums import each, value
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
 from gamps.evaluation.verdict import (
+    BY_STATES,
     DEPLOY,
     JudgedPolicy,
     Reason,
@@ -99,14 +100,14 @@ def judge(
         half = wider * critical[level] * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
         gain, worth = float(value(case.improvement)), student(case.value, confidence=level)
         improvement = Interval(gain, gain - half, gain + half, level)
-        why_not = refused or refusal(
-            case.evidence, basis, spread, worth.estimate, least=limits[FAIR]
-        )
+        off = wider * (worth.high - worth.estimate)
+        worth = Interval(worth.estimate, worth.estimate - off, worth.estimate + off, level)
+        why_not = refusal(case.evidence, basis, spread, worth.estimate, least=limits[FAIR])
         if bounds is not None:
             low = _guaranteed(case.evidence, bounds, 1 - (1 - confidence) / len(given))
             improvement = Interval(max(gain, low), low, max(gain + half, low), confidence)
             why_not = same(case.evidence)
-        judged.append(JudgedPolicy(improvement, worth, basis, spread, why_not))
+        judged.append(JudgedPolicy(improvement, worth, basis, spread, why_not or refused))
     chosen = _highest(judged)
     behaviour = student(on_policy(given[0].evidence), confidence=confidence)
     losing = all(one.refusal is None and one.improvement.high < 0 for one in judged)
@@ -161,20 +162,22 @@ def evaluate(
       details: whether the chosen one is estimated in other ways too.
       seed: of imagined episodes, features and actions.
     """
-    given = [policy] if isinstance(policy, Policy) else policy
+    given = [policy] if isinstance(policy, (Policy, Rung)) else policy
     policies = [one.policy if isinstance(one, Rung) else one for one in given]
     discount = float(task.discount)
     plain = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
     of_each, bounds, refused = plain, task.return_bounds(held_out.n_steps), None
     if assume == "markov":
         of_each = markov_cases(plain, policies, learned, held_out, seed)
-        bounds, refused = None, disagreement(of_each, plain)
+        bounds, refused = None, disagreement(of_each, plain, learned.n_trajectories)
     judgement = judge(of_each, bounds=bounds, confidence=confidence, refused=refused, seed=seed)
     chosen = policies[judgement.chosen]
     beside: dict[str, Case] = {}
     if details:
         key = jax.random.key(seed)
         beside = cases(key, chosen, learned, held_out, task, model, behaviour=behaviour)
+        if assume == "markov":
+            beside = {BY_STATES: of_each[judgement.chosen]} | beside
     certified = chosen if judgement.verdict.word == DEPLOY else None
     by_name = estimates(beside, confidence=confidence)
     verdict, number, judged = judgement

@@ -34,16 +34,7 @@ LEVELS: tuple[float, ...] = (
 )  # effective shares of the episodes
 # Ways to go, of the mean and of the deviation's logarithm: the mean alone to the noise alone.
 WAYS = ((1.0, 0.0), (1.0, 0.15), (1.0, 0.5), (1.0, 1.0), (0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
-STATE_LEVELS: tuple[float, ...] = (
-    0.9,
-    0.6,
-    0.45,
-    0.3,
-    0.2,
-    0.12,
-    0.07,
-    0.05,
-)  # by ratios of states
+STATE_LEVELS: tuple[float, ...] = (0.9, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07)  # by ratios of states
 CHECKED = (0.75, 0.45, 0.2)  # shares by ratios of histories, where the two kinds are compared
 ENOUGH = 10.0  # effective episodes of the training part, that enough of the held-out part be left
 TRIED, KEPT = 0.45, 2  # the share at which ways are compared, and how many are taken
@@ -125,9 +116,10 @@ def rungs(
         if level not in best or promise > best[level][0]:
             best[level] = (float(promise), rung)
     hopeful = [rung for promise, rung in best.values() if promise > 0]
-    checked = CHECKED if assume == "markov" else ()
-    nearest = [reaching(ways[0], level, _by_histories(log)) for level in checked]
-    found = [*nearest, *(hopeful or [near[0][1]])]
+    found = hopeful or [near[0][1]]
+    if assume == "markov":
+        found += [reaching(ways[0], level, _by_histories(log)) for level in CHECKED]
+        found.sort(key=lambda rung: rung[:2])
     return tuple({rung[:2]: rung for rung in found}.values())
 
 
@@ -144,12 +136,12 @@ def _by_states(log: Trajectories, seed: int) -> Carried:
     parts = split_rows(log.n_trajectories, 0.5, seed)
     halves = [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
     fitted = [StateRatios(_keys(seed)[0], half) for half in halves[::-1]]
+    seen = np.concatenate([np.asarray(h.mask | h.terminated[:, None]) for h in halves])
 
     def carried(policy: Policy) -> RatioSupport:
-        weights = np.concatenate(
-            [ratios(policy, half) for ratios, half in zip(fitted, halves, strict=True)]
-        )
-        return graded(carrying(weights), STATE_LIMITS)
+        pairs = zip(fitted, halves, strict=True)
+        weights = np.concatenate([ratios(policy, half) for ratios, half in pairs])
+        return graded(carrying(weights, seen), STATE_LIMITS)
 
     return carried
 

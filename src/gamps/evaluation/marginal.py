@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from gamps.errors import SettingError
 from gamps.evaluation.estimators import Evidence
 from gamps.models import RandomFourier
 from gamps.policies import Boltzmann, Mixture, Policy, log_probs
@@ -43,21 +44,30 @@ class StateRatios:
             self.regressions = [
                 _Regression.of(phi[mask[:, t], t]) for t in range(1, self.learned.n_steps)
             ]
-        ours, theirs = self.learned, log
-        mask, there = np.asarray(ours.mask), np.asarray(theirs.mask)
-        steps, ratios = _action_ratios(policy, ours), _action_ratios(policy, theirs)
-        phi = _table(self.features, theirs)
-        states, weights = np.ones(len(steps)), ratios.copy()
-        for t in range(1, theirs.n_steps):
-            alive = mask[:, t - 1]
-            products = states * steps[:, t - 1]
-            scale = products[alive].mean() if alive.any() else 0.0
-            products *= states[alive].mean() / scale if scale > 0 else 1.0
-            at = mask[:, t]
-            fit = self.regressions[t - 1].fit(products[at])
-            states[at] = fit(self.regressions[t - 1].features)
-            weights[:, t] = np.where(there[:, t], ratios[:, t] * fit(phi[:, t]), weights[:, t - 1])
+        fits = self._fits(policy)
+        phi, mask = _table(self.features, log), np.asarray(log.mask)
+        ratios = _action_ratios(policy, log)
+        weights = ratios.copy()
+        for t in range(1, log.n_steps):
+            # Past the last step that is known of, as there.
+            states = fits[min(t, len(fits)) - 1](phi[:, t]) if fits else 1.0
+            weights[:, t] = np.where(mask[:, t], ratios[:, t] * states, weights[:, t - 1])
         return weights
+
+    def _fits(self, policy: Policy) -> "list[_Line]":
+        """w_t for t = 1, 2, …, as far as episodes to learn from go on."""
+        mask, steps = np.asarray(self.learned.mask), _action_ratios(policy, self.learned)
+        states, fits = np.ones(len(steps)), []
+        for t in range(1, self.learned.n_steps):
+            before, now = mask[:, t - 1], mask[:, t]
+            if not now.any():
+                break
+            products = states * steps[:, t - 1]
+            scale = products[before].mean()
+            products *= states[before].mean() / scale if scale > 0 else 1.0
+            fits.append(self.regressions[t - 1].fit(products[now]))
+            states[now] = fits[-1](self.regressions[t - 1].features)
+        return fits
 
 
 class _Line(NamedTuple):
@@ -94,7 +104,7 @@ class _Regression(NamedTuple):
     def fit(self, targets: np.ndarray) -> _Line:
         n = len(targets)
         if n < 3 or not self.values.any():
-            mean = float(targets.mean()) if n else 1.0
+            mean = float(targets.mean())
             return _Line(self.centre, self.scale, np.zeros(len(self.centre)), mean, mean)
         mean = float(targets.mean())
         off = targets - mean
@@ -113,11 +123,14 @@ def _observed(observation: Any, action: Any) -> Any:  # noqa: ARG001
 
 
 def _features(key: Array, policy: Policy, log: Trajectories) -> Any:
-    """Of an observation: random cosines, or those of the policy where there are choices."""
+    """Of an observation: random cosines; of one that is no vector those of the policy."""
     while isinstance(policy, Mixture):
         policy = policy.second
-    if isinstance(policy, Boltzmann):
-        return policy.features
+    if log.states.dtype.kind != "f":
+        if isinstance(policy, Boltzmann):
+            return policy.features
+        problem = f"none are known for {log.states.dtype} observations"
+        raise SettingError("features", problem, "Judge without assuming Markov observations")
     return _OfState(RandomFourier.create(key, log, size=COSINES, base=_observed))
 
 
@@ -154,9 +167,14 @@ def by_states(found: Evidence, weights: np.ndarray) -> Evidence:
     return found._replace(rho=rho, before=before * found.seen)
 
 
-def carrying(weights: np.ndarray) -> np.ndarray:
-    """`[N]` logarithms of the ratios `[N, T]` at the step where fewest episodes carry them."""
-    totals, squares = weights.sum(axis=0) ** 2, (weights**2).sum(axis=0)
-    effective = np.divide(totals, squares, out=np.zeros_like(totals), where=squares > 0)
+def carrying(weights: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Logarithms of ratios `[N, T]` at the step where the smallest share of episodes carries them.
+
+    Of the steps that at least half of the episodes were seen at, and of those episodes.
+    """
+    rho, count = np.where(seen, weights, 0.0), seen.sum(axis=0)
+    totals, squares = rho.sum(axis=0) ** 2, (rho**2).sum(axis=0)
+    effective = np.divide(totals, squares * count, out=np.zeros_like(totals), where=squares > 0)
+    step = int(np.argmin(np.where(2 * count >= len(rho), effective, np.inf)))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(weights[:, int(np.argmin(effective))]))
+        return np.asarray(np.log(rho[seen[:, step], step]))

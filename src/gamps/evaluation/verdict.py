@@ -25,6 +25,7 @@ NOT_SHOWN = "not shown to be better"
 WORSE = "worse"
 """It is worse than the logging policy, with that confidence."""
 ROBUST = "doubly robust"  # what the verdict rests on
+BY_STATES = "doubly robust by states"  # the same where observations are taken for Markov
 SAME = 1e-4  # ratios that are one but for rounding
 RARE = 3  # episodes of n that may fail without one of them being in the log, at 95 %
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from gamps.evaluation import UNSPREAD
-from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, ROBUST, WORSE
+from gamps.evaluation.verdict import BY_STATES, DEPLOY, NOT_SHOWN, ROBUST, WORSE
 from gamps.policies import Boltzmann, Policy
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
@@ -77,16 +77,17 @@ def _verdict(found: RunEvaluation) -> Section:
 def _estimates(found: RunEvaluation) -> Section:
     """Beside the one that the verdict rests on."""
     estimates, chosen = found.evaluation.estimates, found.evaluation.chosen + 1
+    rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
         f"Improvement of rung {chosen} by every estimate, with one-sided {bounds} of this rung "
-        f"alone. The verdict rests on {ROBUST}; the bounds of {' and '.join(UNSPREAD)} leave their "
-        "own error out."
+        f"alone. The verdict rests on {rests_on}; the bounds of {' and '.join(UNSPREAD)} leave "
+        "their own error out."
     )
     return Section(
         "Details: other estimates",
         [
-            Picture("improvement", pictures.estimates(estimates, ROBUST), caption),
+            Picture("improvement", pictures.estimates(estimates, rests_on), caption),
             Table(["estimate", "value", bounds, "improvement", bounds], rows_of(estimates)),
         ],
     )

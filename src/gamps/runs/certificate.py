@@ -25,7 +25,7 @@ from gamps.evaluation import Assumption, Rung
 from gamps.policies import Policy, between
 from gamps.runs import folder
 from gamps.runs.resolve import task_of
-from gamps.runs.spec import TrainSpec
+from gamps.runs.spec import NO_LOG, TrainSpec, log_sha256
 from gamps.trajectories import Trajectories
 
 LADDER: dict[Assumption, str] = {"nothing": "ladder.json", "markov": "ladder-markov.json"}
@@ -159,11 +159,16 @@ def certified(run: Path, ends: Ends) -> tuple[Policy, dict[str, Any]]:
         content = json.loads(path.read_text(encoding="utf-8"))
         rung = content["rung"]
         policy = between(ends.start, ends.learned, rung["share"], rung["spread"])
-        known = content["policy_sha256"], content["settings_sha256"], content["word"]
+        known = [content[name] for name in ("policy_sha256", "settings_sha256", "word")]
+        known.append(content["log_sha256"])
+        log = log_sha256(content["log"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CertificateError(f"{path}", f"no certified policy ({error})", fix) from error
-    expected = sha256_of(policy), folder.digest(run), evaluation.DEPLOY
-    for name, one, other in zip(("policy", "settings", "word"), known, expected, strict=True):
+    # A log that is gone cannot be compared; one that has changed can.
+    expected = [sha256_of(policy), folder.digest(run), evaluation.DEPLOY]
+    expected.append(known[-1] if log == NO_LOG else log)
+    names = ("policy", "settings", "word", "log")
+    for name, one, other in zip(names, known, expected, strict=True):
         if one != other:
             raise CertificateError(f"{path}", f"it is of another {name}", fix)
     return policy, content

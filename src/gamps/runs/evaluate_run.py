@@ -19,8 +19,9 @@ class RunEvaluation(NamedTuple):
       run: its held-out episodes are those that it is judged by.
       by: name of the log that they are of.
       densities: of that log: known, or estimated.
-      dropped: episodes of that log that are not used, since training saw them.
-      number: of this judgement by these episodes, from one; each further one has half the error.
+      dropped: episodes of that log that are not used, since they are of the run's own log.
+      number: of this judgement by these episodes, from one.
+      error: that its bounds are taken with; each further judgement has half of the one before.
       rungs: of its ladder, the nearest to the logging policy first.
       evaluation: the verdict on them, and what stands behind it.
     """
@@ -30,6 +31,7 @@ class RunEvaluation(NamedTuple):
     densities: str
     dropped: int
     number: int
+    error: float
     rungs: tuple[Rung, ...]
     evaluation: evaluation.Evaluation
 
@@ -54,7 +56,7 @@ def evaluate_run(
             raise SettingError("log", f"{log} is what the policy was trained on", fix)
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
-        fresh, dropped = unseen(other.trajectories, run.learned)
+        fresh, dropped = unseen(other.trajectories, run.data.trajectories)
         run, densities = run._replace(held_out=fresh), other.densities
     make_ladder(folder, run.ends, run.learned, run.spec, assume)
     rungs = read_ladder(folder, run.ends, assume)
@@ -65,6 +67,7 @@ def evaluate_run(
         "assume": assume,
     }
     number = number_of(folder, question)
+    error = (1 - confidence) / 2 ** (number - 1)
     evaluated = evaluation.evaluate(
         rungs,
         run.learned,
@@ -73,7 +76,7 @@ def evaluate_run(
         behaviour=run.ends.behaviour,
         model=run.progress.state.model,
         assume=assume,
-        confidence=1 - (1 - confidence) / 2 ** (number - 1),
+        confidence=1 - error,
         seed=run.spec.seed,
     )
     rung = rungs[evaluated.chosen]
@@ -84,7 +87,8 @@ def evaluate_run(
         "log_sha256": log_sha256(log or run.spec.log),
     }
     record(folder, question, answer, rung.policy)
-    return RunEvaluation(run, log or run.spec.log, densities, dropped, number, rungs, evaluated)
+    by = log or run.spec.log
+    return RunEvaluation(run, by, densities, dropped, number, error, rungs, evaluated)
 
 
 def _place(rung: Rung) -> dict[str, Any]:

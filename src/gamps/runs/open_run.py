@@ -66,16 +66,16 @@ def open_run(run: Path) -> OpenRun:
     )
 
 
-def unseen(log: Trajectories, learned: Trajectories) -> tuple[Trajectories, int]:
-    """The episodes of a log that are not among those learned from, and how many were dropped.
+def unseen(log: Trajectories, own: Trajectories) -> tuple[Trajectories, int]:
+    """The episodes of a log that are not among a run's own, and how many were dropped.
 
     Raises:
       SettingError: if fewer than three are left.
     """
-    known = set(_contents(learned))
+    known = set(_contents(own))
     kept = [i for i, content in enumerate(_contents(log)) if content not in known]
     if len(kept) < 3:
-        problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the training"
+        problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the run"
         raise SettingError("log", problem, "Give a log that it was not made of")
     rows = np.asarray(kept)
     return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)

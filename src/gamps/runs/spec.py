@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 
 from gamps import datasets
 from gamps._utils.atomic_io import recover_folder
-from gamps.errors import RunError, SettingError
+from gamps.errors import DatasetError, RunError, SettingError
 from gamps.runs import folder
 
 MODEL_FREE = ("pgt", "reinforce")
@@ -115,10 +115,16 @@ def modules_of_others(settings: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+NO_LOG = hashlib.sha256().hexdigest()
+
+
 def log_sha256(name: str) -> str:
-    """SHA-256 of a log's data, so that a run cannot go on with another."""
+    """SHA-256 of a log's data, so that a run cannot go on with another; `NO_LOG` of none."""
     own = recover_folder(Path(name))
-    folder = own if own.is_dir() else datasets.folder_of(name)
+    try:
+        folder = own if own.is_dir() else datasets.folder_of(name)
+    except DatasetError:
+        return NO_LOG
     digest = hashlib.sha256()
     for path in sorted((folder / "data").rglob("*")):
         if path.is_file():
