@@ -156,7 +156,7 @@ def test_a_run_judged_by_another_log(logged, capsys):
     shown = " ".join(checked((logged / "run" / "report.html").read_text(encoding="utf-8")).text)
     assert "80 episodes of tanks/more-v0 that training never saw" in shown
 
-    # The old log with six new episodes: what training saw does not count.
+    # The old log with six new episodes: those of the run do not count, held out or not.
     fresh = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=6, steps=12)
     grown = jax.tree.map(lambda a, b: np.concatenate([a, b]), LOG, fresh)
     datasets.save("tanks/grown-v0", grown, tanks.policy(), discount=0.98)
@@ -164,8 +164,8 @@ def test_a_run_judged_by_another_log(logged, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", run, "--log", "tanks/grown-v0"])
     out = capsys.readouterr().out
-    assert "12 episodes that training saw are left out" in out
-    assert "Of 18 episodes" in out
+    assert "24 episodes of the run's own log are left out" in out
+    assert "Of 6 episodes" in out
 
     other = dataclasses.replace(more, actions=np.concatenate([more.actions] * 2, axis=-1))
     datasets.save("tanks/other-v0", other, None, discount=0.98)
