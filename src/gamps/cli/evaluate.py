@@ -44,7 +44,7 @@ def evaluate(
     Args:
       run: the folder that gamps train wrote.
       log: another dataset of the same logging policy; the held-out part of the run's by default.
-      assume: markov, if what is observed decides what comes next: estimates then reach much
+      assume: markov, if what is observed decides what comes next: estimates then reach
         further. It is checked near the logging policy, and refused where the log speaks against it.
         Bounds of the return that the task declares are not used then.
       confidence: that none of the bounds is wrong.
@@ -52,7 +52,9 @@ def evaluate(
       json_: print all of it as JSON.
     """
     say_imports(run)
-    found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
+    with console.bar("evaluate", 1) as advance:
+        found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
+        advance("judged")
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
         rest = {

@@ -21,17 +21,8 @@ from gamps.policies import Gaussian, Policy, between
 from gamps.policies.paths import has_path
 from gamps.trajectories import Trajectories, split_rows
 
-LEVELS: tuple[float, ...] = (
-    0.9,
-    0.75,
-    0.6,
-    0.45,
-    0.3,
-    0.2,
-    0.12,
-    0.07,
-    0.045,
-)  # effective shares of the episodes
+# Effective shares of the episodes.
+LEVELS: tuple[float, ...] = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.045)
 # Ways to go, of the mean and of the deviation's logarithm: the mean alone to the noise alone.
 WAYS = ((1.0, 0.0), (1.0, 0.15), (1.0, 0.5), (1.0, 1.0), (0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
 STATE_LEVELS: tuple[float, ...] = (0.9, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07)  # by ratios of states
@@ -133,8 +124,7 @@ def _by_histories(log: Trajectories) -> Carried:
 
 def _by_states(log: Trajectories, seed: int) -> Carried:
     """By ratios of states, of each half by what is fitted to the other."""
-    parts = split_rows(log.n_trajectories, 0.5, seed)
-    halves = [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
+    _, halves = _halves(log, seed)
     fitted = [StateRatios(_keys(seed)[0], half) for half in halves[::-1]]
     seen = np.concatenate([np.asarray(h.mask | h.terminated[:, None]) for h in halves])
 
@@ -180,8 +170,7 @@ def _crossed(
     seed: int,
 ) -> np.ndarray:
     """`[N, K]` gains, each half of the episodes by the Q of the other."""
-    parts = split_rows(log.n_trajectories, 0.5, seed)
-    halves = [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
+    parts, halves = _halves(log, seed)
     gains = np.zeros((log.n_trajectories, len(policies)))
     for rows, fitted_to, judged_by in zip(parts, halves[::-1], halves, strict=True):
         cases = ladder_cases(
@@ -189,6 +178,12 @@ def _crossed(
         )
         gains[rows] = np.stack([each(case.improvement) for case in cases], axis=1)
     return gains
+
+
+def _halves(log: Trajectories, seed: int) -> tuple[tuple[np.ndarray, ...], list[Trajectories]]:
+    """Numbers of the episodes of two halves, and the halves."""
+    parts = split_rows(log.n_trajectories, 0.5, seed)
+    return parts, [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
 
 
 def _keys(seed: int) -> tuple[jax.Array, jax.Array]:
