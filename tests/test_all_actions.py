@@ -20,6 +20,7 @@ from gamps.models import (
     Tabular,
     concatenated,
 )
+from gamps.models.features import cosine
 from gamps.policies import Annealed, Boltzmann, LinearGaussianPolicy, OneHot, natural_units
 from gamps.search import Search, gradients
 from gamps.search.fitting import ClosedForm, EachMember, Keep
@@ -140,6 +141,14 @@ def test_rolled_states_are_where_the_model_leads():
 def test_all_actions_refuses(arguments):
     with pytest.raises(SettingError):
         AllActions(**arguments)
+
+
+def test_cosine():
+    """Against NumPy in double precision; far from zero as good as the argument is rounded."""
+    x = np.linspace(-40, 40, 400_001, dtype=np.float32)
+    apart = np.abs(np.asarray(cosine(jnp.asarray(x))) - np.cos(x, dtype=np.float64))
+    assert apart[np.abs(x) < 7].max() < 1e-6
+    assert apart.max() < 5e-6
 
 
 def test_random_fourier_is_a_gaussian_kernel():

@@ -155,7 +155,14 @@ def _mean(policy: Policy, state: Any, noise: Array, of_action: Callable[[Any], A
         actions = jnp.arange(one.weights.shape[-1])
         shares = jnp.exp(jax.vmap(lambda a: policy.log_prob(state, a))(actions))
         return jnp.tensordot(shares, jax.vmap(of_action)(actions), 1)
-    return jnp.mean(jax.vmap(lambda z: of_action(policy.act(state, z)))(noise), axis=0)
+
+    def add(total: Array, z: Array) -> tuple[Array, None]:
+        return total + of_action(policy.act(state, z)), None
+
+    # One draw after the other: all at once would not stay in the processor's cache.
+    like = jax.eval_shape(lambda z: of_action(policy.act(state, z)), noise[0])
+    total, _ = jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), noise)
+    return total / len(noise)
 
 
 def _expected(key: Array, policy: Policy, features: Any, states: Any) -> Array:
