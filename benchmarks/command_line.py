@@ -13,7 +13,7 @@ def main(package: ModuleType, words: Sequence[str] | None = None) -> None:
     commands = {}
     for name in package.__all__:
         summary = (inspect.getdoc(getattr(package, name)) or "").partition("\n")[0]
-        commands[name] = Command(f"{package.__name__}:{name}", summary)
+        commands[name.replace("_", "-")] = Command(f"{package.__name__}:{name}", summary)
     prog = f"python -m {package.__name__}"
     text = f"{package.__doc__}\n\n{listed(commands)}\n\n{prog} NAME --help explains one.\n"
     run(sys.argv[1:] if words is None else words, commands, prog=prog, description=text)

@@ -71,18 +71,22 @@ def gridworld() -> Problem:
         moved = behaviour.weights + 4 * distance * loss
         return eqx.tree_at(lambda p: p.weights, behaviour, moved)
 
+    table = eqx.filter_jit(lambda policy: policy_table(env, policy))
+    rewards, moves, first = (
+        np.asarray(x, np.float64) for x in (mdp.rewards, mdp.transitions, mdp.initial)
+    )
+
     def value(policy: Policy) -> tuple[float, float]:
-        pi, rewards, moves, first = (
-            np.asarray(x, np.float64)
-            for x in (policy_table(env, policy), mdp.rewards, mdp.transitions, mdp.initial)
-        )
+        pi = np.asarray(table(policy), np.float64)
         v = np.zeros(len(pi))
         for _ in range(steps):
             v = (pi * (rewards + discount * moves @ v)).sum(axis=1)
         return float(first @ v), 0.0
 
+    base = value(behaviour)[0]
+
     def gain(policy: Policy) -> tuple[float, float]:
-        return value(policy)[0] - value(behaviour)[0], 0.0
+        return value(policy)[0] - base, 0.0
 
     lowest = -(1 - discount**steps) / (1 - discount)
     distances = (-0.6, -0.3, -0.1, 0.1, 0.3, 1.0)
