@@ -135,11 +135,15 @@ def _rows(log: Trajectories) -> _Rows:
     rows = np.pad(rows, (0, -count % size), mode="edge")
     last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
     goes_on = ~(last & np.asarray(log.terminated)[:, None])
+
+    def taken(x: Any) -> np.ndarray:
+        return np.asarray(flat(x))[rows]
+
     return _Rows(
-        states=flat(log.states)[rows],
-        actions=flat(log.actions)[rows],
-        rewards=flat(log.rewards)[rows],
-        following=flat(log.next_states)[rows],
+        states=taken(log.states),
+        actions=taken(log.actions),
+        rewards=taken(log.rewards),
+        following=taken(log.next_states),
         goes_on=goes_on.ravel()[rows],
         steps=rows % log.n_steps,
         valid=np.arange(len(rows)) < count,

@@ -35,6 +35,7 @@ class StateRatios:
         self.key, self.learned = key, learned
         self.features: Any = None
         self.regressions: list[_Regression] = []
+        self.looked_at: tuple[Trajectories, np.ndarray] | None = None
 
     def __call__(self, policy: Policy, log: Trajectories) -> np.ndarray:
         """`[N, T]` ratios of state and action, at the steps of a log; past an end its last one."""
@@ -44,8 +45,10 @@ class StateRatios:
             self.regressions = [
                 _Regression.of(phi[mask[:, t], t]) for t in range(1, self.learned.n_steps)
             ]
+        if self.looked_at is None or self.looked_at[0] is not log:
+            self.looked_at = log, _table(self.features, log)
         fits = self._fits(policy)
-        phi, mask = _table(self.features, log), np.asarray(log.mask)
+        phi, mask = self.looked_at[1], np.asarray(log.mask)
         ratios = _action_ratios(policy, log)
         weights = ratios.copy()
         for t in range(1, log.n_steps):
@@ -65,28 +68,25 @@ class StateRatios:
             products = states * steps[:, t - 1]
             scale = products[before].mean()
             products *= states[before].mean() / scale if scale > 0 else 1.0
-            fits.append(self.regressions[t - 1].fit(products[now]))
-            states[now] = fits[-1](self.regressions[t - 1].features)
+            line, states[now] = self.regressions[t - 1].fit(products[now])
+            fits.append(line)
         return fits
 
 
 class _Line(NamedTuple):
     """What a regression found, kept between nothing and the largest target."""
 
-    centre: np.ndarray
-    scale: np.ndarray
     weights: np.ndarray
-    mean: float
+    constant: float
     most: float
 
     def __call__(self, phi: np.ndarray) -> np.ndarray:
-        return np.clip(self.mean + (phi - self.centre) / self.scale @ self.weights, 0.0, self.most)
+        return np.clip(phi @ self.weights + self.constant, 0.0, self.most)
 
 
 class _Regression(NamedTuple):
     """Ridge regression on fixed features, for any targets; the penalty by cross-validation."""
 
-    features: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
     left: np.ndarray
@@ -98,24 +98,23 @@ class _Regression(NamedTuple):
         centre = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         spread = features.std(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = np.where(spread > 1e-9, spread, np.inf)  # what does not vary says nothing
-        parts = np.linalg.svd((features - centre) / scale, full_matrices=False)
-        return cls(features, centre, scale, *parts)
+        return cls(centre, scale, *np.linalg.svd((features - centre) / scale, full_matrices=False))
 
-    def fit(self, targets: np.ndarray) -> _Line:
-        n = len(targets)
+    def fit(self, targets: np.ndarray) -> tuple[_Line, np.ndarray]:
+        """And what it says where it was fitted."""
+        n, mean = len(targets), float(targets.mean())
         if n < 3 or not self.values.any():
-            mean = float(targets.mean())
-            return _Line(self.centre, self.scale, np.zeros(len(self.centre)), mean, mean)
-        mean = float(targets.mean())
-        off = targets - mean
+            return _Line(np.zeros(len(self.centre)), mean, mean), np.full(n, mean)
+        off, most = targets - mean, float(targets.max())
         along, squares = self.left.T @ off, self.values**2
         shrunk = squares / (squares + PENALTIES[:, None] * squares.mean())
         errors = off @ off - (2 * shrunk - shrunk**2) @ along**2
         free = np.maximum(n - 1 - shrunk.sum(axis=1), 1e-3)
-        best = shrunk[np.argmin(np.maximum(errors, 0.0) / free**2)]
+        best = shrunk[np.argmin(np.maximum(errors, 0.0) / free**2)] * along
         safe = np.where(self.values > 0, self.values, 1.0)
-        weights = self.right.T @ (best / safe * along)
-        return _Line(self.centre, self.scale, weights, mean, float(targets.max()))
+        weights = self.right.T @ (best / safe) / self.scale
+        line = _Line(weights, mean - float(self.centre @ weights), most)
+        return line, np.clip(mean + self.left @ best, 0.0, most)
 
 
 def _observed(observation: Any, action: Any) -> Any:  # noqa: ARG001
