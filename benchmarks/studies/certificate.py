@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.studies.false_deploys import limits
+from benchmarks.studies.judging import exact, probabilities
 from gamps import datasets, evaluation
 from gamps._utils import console, figures
 from gamps.envs import Minigolf, TwoTanks, collect, pendulum, tanks
 from gamps.envs.minigolf import HORIZON
-from gamps.envs.two_areas import two_areas
+from gamps.envs.two_areas import TwoAreas, two_areas
 from gamps.evaluation import DEPLOY
 from gamps.paper.cells import fresh_folder, run_cells
 from gamps.policies import Policy, between
@@ -193,7 +194,12 @@ def collected(at: Setting, n: int, seed: int) -> tuple[Trajectories, list[Trajec
 
 
 def truth(at: Setting, policy: Policy, steps: int) -> np.ndarray:
-    """Returns of fresh episodes, the same randomness for every policy; cut off as the log is."""
+    """Returns of fresh episodes, the same randomness for every policy; cut off as the log is.
+
+    Of a gridworld the exact value.
+    """
+    if isinstance(at.env, TwoAreas):
+        return np.array([exact(at.env)(probabilities(at.env, policy))])
     discount = float(task_of(at.task).discount)
     if isinstance(at.env, str):
         log = _collect(at.env, policy, jax.random.key(10**6), SIMULATED, steps)

@@ -59,6 +59,32 @@ def _collect(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajecto
     return collect(env, policy, key, n=n, steps=steps)
 
 
+def exact(env: Any) -> Callable[[np.ndarray], float]:
+    """Of a gridworld: the value of probabilities `[S, A]`, step by step through an episode."""
+    mdp, discount = env.mdp(), env.layout.discount
+    rewards, moves, first = (
+        np.asarray(x, np.float64) for x in (mdp.rewards, mdp.transitions, mdp.initial)
+    )
+
+    def value(pi: np.ndarray) -> float:
+        v = np.zeros(len(pi))
+        for _ in range(env.layout.horizon):
+            v = (pi * (rewards + discount * moves @ v)).sum(axis=1)
+        return float(first @ v)
+
+    return value
+
+
+@eqx.filter_jit
+def _probabilities(env: Any, policy: Policy) -> Any:
+    return policy_table(env, policy)
+
+
+def probabilities(env: Any, policy: Policy) -> np.ndarray:
+    """`[S, A]` of a policy, in a gridworld."""
+    return np.asarray(_probabilities(env, policy), np.float64)
+
+
 def gridworld() -> Problem:
     """Layout B, its truth by dynamic programming over the steps of an episode."""
     env = two_areas("B")
@@ -71,19 +97,11 @@ def gridworld() -> Problem:
         moved = behaviour.weights + 4 * distance * loss
         return eqx.tree_at(lambda p: p.weights, behaviour, moved)
 
-    table = eqx.filter_jit(lambda policy: policy_table(env, policy))
-    rewards, moves, first = (
-        np.asarray(x, np.float64) for x in (mdp.rewards, mdp.transitions, mdp.initial)
-    )
+    of_table = exact(env)
+    base = of_table(probabilities(env, behaviour))
 
     def value(policy: Policy) -> tuple[float, float]:
-        pi = np.asarray(table(policy), np.float64)
-        v = np.zeros(len(pi))
-        for _ in range(steps):
-            v = (pi * (rewards + discount * moves @ v)).sum(axis=1)
-        return float(first @ v), 0.0
-
-    base = value(behaviour)[0]
+        return of_table(probabilities(env, policy)), 0.0
 
     def gain(policy: Policy) -> tuple[float, float]:
         return value(policy)[0] - base, 0.0

@@ -13,12 +13,12 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from benchmarks.studies.certificate import collected, setting, trained
+from benchmarks.studies.judging import exact, probabilities
 from gamps import evaluation
 from gamps._utils import console, figures
 from gamps.evaluation import DEPLOY
 from gamps.evaluation.estimators import evidence, whole_episode
 from gamps.paper.cells import fresh_folder, run_cells
-from gamps.paper.setup import policy_table
 from gamps.policies import Mixture, Policy
 from gamps.runs.resolve import task_of
 from gamps.trajectories import Trajectories, split
@@ -110,35 +110,23 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     start, learned, seen = trained(at, log, arguments, 0.5)
     held_out, task = split(log, 0.5, seed=seed)[1], task_of(at.task)
     discount, mdp = float(task.discount), at.env.mdp()
-    rewards, moves, initial = (
-        np.asarray(x, np.float64) for x in (mdp.rewards, mdp.transitions, mdp.initial)
-    )
-
-    def value(pi: np.ndarray) -> float:
-        v = np.zeros(len(pi))
-        for _ in range(at.steps):
-            v = (pi * (rewards + discount * moves @ v)).sum(axis=1)
-        return float(initial @ v)
-
-    behaviour = np.asarray(policy_table(at.env, at.behaviour), np.float64)
+    rewards, initial = (np.asarray(x, np.float64) for x in (mdp.rewards, mdp.initial))
+    value, behaviour = exact(at.env), probabilities(at.env, at.behaviour)
     base = value(behaviour)
 
     def answer(pi: np.ndarray, *, deploys: bool) -> dict[str, Any]:
         return Answer(deploys, value(pi) - base if deploys else 0.0)._asdict()
 
-    def table(policy: Policy) -> np.ndarray:
-        return np.asarray(policy_table(at.env, policy), np.float64)
-
     shared: dict[str, Any] = dict(behaviour=at.behaviour, seed=seed)
     rungs = evaluation.rungs(start, learned, seen, discount, **shared)
     judged = evaluation.evaluate(rungs, seen, held_out, task, details=False, **shared)
     ours = rungs[judged.chosen].policy
-    result = {OURS: answer(table(ours), deploys=judged.verdict.word == DEPLOY)}
+    result = {OURS: answer(probabilities(at.env, ours), deploys=judged.verdict.word == DEPLOY)}
     lowest = -(1 - discount**at.steps) / (1 - discount)
     mixtures = [Mixture(at.behaviour, learned, share) for share in SHARES]
     for name, bound in ((TEST, by_t_test), (INEQUALITY, by_inequality)):
         policy, low = hcpi(mixtures, seen, held_out, discount, lowest, bound)
-        result[name] = answer(table(policy), deploys=low > base)
+        result[name] = answer(probabilities(at.env, policy), deploys=low > base)
     model = counted(log, *mdp.rewards.shape, goal=at.env.layout.goal)
     for count in COUNTS:
         pi = spibb(model, behaviour, rewards, discount, count)
