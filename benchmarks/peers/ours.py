@@ -22,6 +22,7 @@ from gamps.learner import ModelClass, Settings, learn, model_classes
 from gamps.policies import Policy, SoftClipped
 from gamps.search.fitting import Keep
 from gamps.tasks import Task
+from gamps.trajectories import split
 
 TASKS = {"minigolf": GOLF.task, "swimmer": swimmer.task, "pendulum": pendulum.task}
 FEATURES = {
@@ -32,7 +33,8 @@ FEATURES = {
 STATES = 40  # an iteration, with MuJoCo as the model: a thousand times slower than a network
 TOGETHER = 8  # logs; programs of dozens would take all memory maps that a process has
 _WORKED = itertools.count()
-VARIANTS = ("default", "β = 0", "β = 1", "quadratic", "network")
+HALF = "half"  # of the log, as gamps train leaves to learning
+VARIANTS = ("default", "β = 0", "β = 1", "quadratic", "network", HALF)
 
 
 @cache  # other functions would be other programs to compile
@@ -89,6 +91,8 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
     os.environ["MINARI_DATASETS_PATH"] = cell["logs"]
     log_of(name, seed, Path(cell["logs"]))
     log = datasets.load(f"{name}/seed{seed}-v0").trajectories
+    if variant == HALF:
+        log, _ = split(log, 0.5, seed=seed)
     behaviour = start(name)
     if variant == "behaviour":
         value = evaluate(name, silent(behaviour), seed)

@@ -92,6 +92,28 @@ def run_all(
     draw(out=out)
 
 
+@app.command(name="ours")
+def run_ours(
+    *,
+    variants: tuple[str, ...] = ("default",),
+    domains: tuple[str, ...] = SMALL,
+    logs: int = 10,
+    out: Path = OUT,
+    workers: int = cores(),
+) -> None:
+    """Run trainings of ours alone.
+
+    Args:
+      variants: default, half, quadratic, network, "β = 0", "β = 1".
+      domains: which logs.
+      logs: of each.
+      out: folder for logs and cells.
+      workers: processes.
+    """
+    for name in domains:
+        _ours((name,), variants, out, workers, range(min(logs, DOMAINS[name].logs)))
+
+
 @app.command
 def cell(
     domain: Annotated[str, tyro.conf.Positional],
