@@ -125,6 +125,8 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
             if writer is not None:
                 for name, value in metrics.items():
                     writer.add_scalar(name, value, iteration)
+            if iteration == run.training.total:
+                console.say("choosing the policies on the way …")
 
         def refused(error: Exception) -> None:
             console.say(f"passed over: {error}", "yellow")

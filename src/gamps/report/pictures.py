@@ -10,7 +10,7 @@ from gamps.evaluation import Evaluation, Rung
 from gamps.evaluation.support import FAIR, LIMITS
 from gamps.report.diagnostics import Predictions, Weighing
 
-NEW, OLD, GREY = COLOURS["gamps"], COLOURS["ml"], "#5b6875"
+NEW, OLD, GREY, CERTIFIED = COLOURS["gamps"], COLOURS["ml"], "#5b6875", "#2a9d5c"
 MOST = 4  # dimensions that are drawn
 
 
@@ -19,7 +19,7 @@ def ladder(rungs: Sequence[Rung], evaluated: Evaluation) -> Any:
     figure, axes = panels(2, 1, width=6.4, height=2.4)
     for k, one in enumerate(evaluated.judged):
         certified = k == evaluated.chosen and evaluated.policy is not None
-        gain, colour = one.improvement, NEW if certified else GREY
+        gain, colour = one.improvement, CERTIFIED if certified else GREY
         axes[0, 0].plot([k, k], [gain.low, gain.estimate], color=colour, linewidth=2.5)
         filled = "none" if one.refusal is not None else colour
         axes[0, 0].plot(k, gain.estimate, "o", color=colour, markerfacecolor=filled)
