@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE))
 
 from rendering import (  # noqa: E402
     beside,
+    certificates,
     engine,
     evaluation,
     peers,
@@ -26,7 +27,7 @@ from rendering import (  # noqa: E402
     tables,
 )
 
-SUBJECTS = (tables, reproduction, swimmer, peers, beside, evaluation, speed, scale)
+SUBJECTS = (tables, reproduction, swimmer, peers, beside, certificates, evaluation, speed, scale)
 
 
 def names() -> dict[str, Any]:

@@ -13,8 +13,11 @@ from gamps import paper
 # Numbers that look like results and are not: page, number, what it is. Anything else in prose that
 # looks like one must be an expression over a result file.
 SETTINGS: dict[str, dict[str, str]] = {
+    "README.md.in": {"95 %": "the confidence of verdicts"},
     "results.md.in": {
         "95 %": "the confidence of every interval",
+        "99 %": "that of the limits of false deploys",
+        "5 %": "the error of verdicts",
         "0.5": "standard deviation of Swimmer's behaviour policy",
         "ten times as": "a longer log, which was not run",
     },
@@ -138,8 +141,9 @@ def test_files_and_commands_that_a_page_names_exist(path):
         assert (tables.RESULTS / name).exists(), name
     assert set(re.findall(r"gamps\s+reproduce\s+([a-z]\w*)", text)) <= set(paper.__all__)
     for package in (bench, studies):
-        command = rf"python\s+-m\s+{re.escape(package.__name__)}\s+([a-z]\w*)"
-        assert set(re.findall(command, text)) <= set(package.__all__)
+        command = rf"python\s+-m\s+{re.escape(package.__name__)}\s+([a-z][\w-]*)"
+        names = {name.replace("_", "-") for name in package.__all__}
+        assert set(re.findall(command, text)) <= names
     assert not re.search(r"gamps\s+bench\b", text), "it is python -m benchmarks.engine"
     for script in re.findall(r"(?:benchmarks|docs|tests)/[\w/]+\.py", text):
         assert (ROOT / script).exists(), script

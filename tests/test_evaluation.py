@@ -438,7 +438,7 @@ def test_as_many_episodes_as_are_needed_show_it():
 
 @pytest.mark.slow
 def test_deploy_is_rarely_said_of_what_is_worse():
-    """Of 20 policies that are worse, or 100 in full; `benchmarks.studies safety` has a thousand.
+    """Of 20 policies that are worse, or 100 in full; the study of false deploys has thousands.
 
     At a true rate of 5 % more than 3 of 20 are wrong in 1.6 % of the draws; these are fixed.
     """

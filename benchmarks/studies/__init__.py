@@ -8,7 +8,6 @@ from benchmarks.studies.drawn import drawn
 from benchmarks.studies.exploration import exploration
 from benchmarks.studies.false_deploys import false_deploys
 from benchmarks.studies.safe_improvement import safe_improvement
-from benchmarks.studies.safety import safety
 
 __all__ = [
     "ablation",
@@ -19,5 +18,4 @@ __all__ = [
     "exploration",
     "false_deploys",
     "safe_improvement",
-    "safety",
 ]

@@ -29,13 +29,11 @@ FRESH, TIMES = 20_000, 2  # episodes that stand for the truth, the same for ever
 SIMULATED = 200  # the same of a simulator
 PARTS = 3  # fresh held-out parts that judge each training
 HALF, FIFTH = 0.5, 0.2  # shares held out: by this version, and by 0.1.0
-SIZES = {
-    "minigolf": (100, 400, 1_000, 4_000),
-    "tanks30": (100, 400, 1_000),
-    "tanks60": (100, 400, 1_000),
-    "pendulum": (100, 400),
-    "gridworld": (250, 1_000),
-}
+CASES = (
+    "minigolf-100", "minigolf-400", "minigolf-1000", "minigolf-4000",
+    "tanks30-100", "tanks30-400", "tanks30-1000", "tanks60-100", "tanks60-400", "tanks60-1000",
+    "pendulum-100", "pendulum-400", "gridworld-250", "gridworld-1000",
+)  # fmt: skip
 LADDERS = ("ladder", "noise alone", "markov")
 HERE = "benchmarks.studies.certificate"
 
@@ -91,8 +89,7 @@ def setting(name: str) -> Setting:
 def certificate(
     *,
     logs: int = 20,
-    problems: tuple[str, ...] = tuple(SIZES),
-    sizes: tuple[int, ...] = (),
+    cases: tuple[str, ...] = CASES,
     iterations: int = 160,
     first: int = 0,
     out: Path = Path("runs/certificate"),
@@ -108,12 +105,11 @@ def certificate(
     training on four fifths of the log, as version 0.1.0 had it, and the same ladder with the mean
     unchanged: what noise alone is worth.
 
-    Example: python -m benchmarks.studies.certificate --logs 2 --problems tanks30 --sizes 100
+    Example: python -m benchmarks.studies.certificate --logs 2 --cases tanks30-100
 
     Args:
-      logs: of each problem and size.
-      problems: minigolf, tanks30, tanks60, pendulum, gridworld.
-      sizes: episodes of a log; each problem's own by default.
+      logs: of each case.
+      cases: minigolf, tanks30, tanks60, pendulum or gridworld, and the episodes of a log.
       iterations: of a training.
       first: seed of the first log.
       out: folder for certificate.json and certificate.png; finished cells are kept in it.
@@ -122,24 +118,22 @@ def certificate(
       overwrite: replace an earlier result in the same folder.
     """
     if quick:
-        logs, problems, sizes, iterations = 2, ("tanks30",), (100,), 8
+        logs, cases, iterations = 2, ("tanks30-100",), 8
     out = fresh_folder(out, "certificate", overwrite=overwrite)
     cells = {
-        f"{problem}-{size}-{seed}": dict(
-            problem=problem, episodes=size, seed=seed, iterations=iterations
+        f"{case}-{seed}": dict(
+            problem=case.split("-")[0], episodes=int(case.split("-")[1]), seed=seed,
+            iterations=iterations,
         )
-        for problem in problems
-        for size in sizes or SIZES[problem]
+        for case in cases
         for seed in range(first, first + logs)
-    }
+    }  # fmt: skip
     with console.bar("certificate", len(cells)) as advance:
         found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
     rows = {}
-    for problem in problems:
-        for size in sizes or SIZES[problem]:
-            of = [found[name] for name, c in cells.items()
-                  if (c["problem"], c["episodes"]) == (problem, size)]  # fmt: skip
-            rows[f"{problem} {size}"] = {name: _row(of, name) for name in LADDERS}
+    for case in cases:
+        of = [found[f"{case}-{seed}"] for seed in range(first, first + logs)]
+        rows[case] = {name: _row(of, name) for name in LADDERS}
     table = console.rich_table(
         f"Certificates at 95 %, {logs} logs each, judged by {PARTS} fresh held-out parts",
         ["", "deploy", "true gain", "bound", "of learned", "of 0.1.0's", "noise alone", "beyond it",
@@ -161,7 +155,7 @@ def certificate(
             f"{row['markov']['deploys']}/{one['judgements']}", f"{row['markov']['of_old']:.0%}",
             f"{row['markov']['above']}",
         )  # fmt: skip
-    settings = dict(logs=logs, problems=problems, sizes=sizes, iterations=iterations, first=first)
+    settings = dict(logs=logs, cases=cases, iterations=iterations, first=first)
     paper = {"claim": "none: the paper does not evaluate off-policy"}
     figure = _figure(rows)
     console.save(
@@ -275,6 +269,13 @@ def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
     each = [one for log in found for one in log[name]["judged"]]
     by_log = [float(np.mean([one["gain"] for one in log[name]["judged"]])) for log in found]
     above, n = sum(one["above"] for one in each), len(each)
+    refused = [
+        low > gain
+        for log in found
+        for one in log[name]["judged"]
+        for low, gain, counts in zip(one["lows"], log[name]["gains"], one["counted"], strict=True)
+        if not counts
+    ]
     gain = float(np.mean(by_log))
     return {
         "deploys": sum(one["word"] == DEPLOY for one in each),
@@ -286,6 +287,8 @@ def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         "of_learned": gain / float(np.mean([log["learned"] for log in found])),
         "of_old": gain / float(np.mean([log["old"] for log in found])),
         "above": above,
+        "refused": len(refused),
+        "refused_above": sum(refused),
         "limits": limits(sum(log[name]["judged"][0]["above"] for log in found), len(found), 0.95),
     }
 

@@ -85,7 +85,9 @@ def false_deploys(
     )
     rows = {}
     for name, c in cells.items():
-        row = rows[name] = found[name] | {"limits": limits(found[name]["deploys"], trials, 0.99)}
+        known = {"null": c["null"], "episodes": c["episodes"]}
+        certain = {"limits": limits(found[name]["deploys"], trials, 0.99)}
+        row = rows[name] = known | found[name] | certain
         unseen = "" if row["unseen"] is None else f"{row['unseen']:.3g}"
         table.add_row(
             c["null"], str(c["episodes"]), f"{row['gain']:.3g}",
@@ -281,7 +283,7 @@ def _figure(rows: dict[str, Any], trials: int) -> Any:
         axis.plot(row["limits"], [y, y], color="#5b6875", linewidth=2.5)
         axis.plot(row["deploys"] / trials, y, "o", color=figures.COLOURS["gamps"])
     axis.axvline(0.05, color="black", linewidth=0.8, linestyle=":")
-    axis.set_yticks(range(len(rows)), list(rows))
-    axis.invert_yaxis()
-    axis.set_xlabel("share of deploys, with 99 % limits")
+    axis.set_yticks(range(len(rows)), [f"{r['null']}: {r['episodes']}" for r in rows.values()])
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlabel("share of deploys, with 99 % limits; the null, and episodes")
     return figure

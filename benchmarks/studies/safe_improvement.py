@@ -256,7 +256,7 @@ def _row(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _figure(rows: dict[str, Any], logs: int) -> Any:
-    figure, axes = figures.panels(1, 2, width=9.0, height=3.4)
+    figure, axes = figures.panels(1, 2, width=4.6, height=3.4)
     sizes = [int(size) for size in rows]
     for name in METHODS:
         style = "--" if name.startswith("SPIBB, N") else "-"

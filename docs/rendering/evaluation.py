@@ -1,4 +1,4 @@
-"""Off-policy evaluation and the verdict: coverage, safety, other libraries; awareness of models."""
+"""Off-policy evaluation and the verdict: coverage, other libraries; awareness of models."""
 
 from rendering.tables import interval, load, span, table
 
@@ -85,24 +85,6 @@ def verdicts(grade: str) -> dict[str, float]:
     """That share by policy, where a twentieth of the logs or more is so graded."""
     cells = load("coverage")["results"]["cells"]
     return {k: c["verdict"][grade] for k, c in cells.items() if c["grades"][grade] >= 0.05}
-
-
-def safety() -> str:
-    """Verdicts by problem and size."""
-    rows = []
-    for name, row in load("safety")["results"]["rows"].items():
-        wrong = f"{row['wrong']} ({row['wrong'] / max(row['worse'], 1):.1%})"
-        power = f"{row['power']:.0%}"
-        rows.append(
-            [name, str(row["worse"]), wrong, str(row["better"]), power, str(row["slandered"])]
-        )
-    header = ["", "truly worse", "deploy said", "truly better", "deploy said", "worse said"]
-    return table(header, rows)
-
-
-def judged(which: str = "worse") -> int:
-    """Policies of the study of safety: "worse", "better", or how many were judged "wrong"."""
-    return load("safety")["results"]["rows"]["all"][which]
 
 
 def judged_by_peers() -> str:

@@ -13,7 +13,8 @@ NAMES = {
     "pendulum-100": "InvertedPendulum, 100 episodes",
 }
 RIVALS = ("bc", "iql", "cql", "td3bc", "awac")
-VARIANTS = ("last", "β = 0", "β = 1", "quadratic", "network")
+VARIANTS = ("last", "β = 0", "β = 1", "quadratic", "network", "half")
+LONGER = {"last": "the last iterate", "half": "half of the log"}
 
 
 def who() -> dict[str, str]:
@@ -173,7 +174,7 @@ def decisions() -> str:
             other = fixed(log, variant)
             if other is None:
                 continue
-            label = "the last iterate" if variant == "last" else variant
+            label = LONGER.get(variant, variant)
             n, average = len(other["each"]), math.fsum(other["each"]) / len(other["each"])
             rows.append([log, label, str(n), f"{average:.2f}", gap(decision(log, variant))])
     header = ["log", "fixed", "logs", "return", "default - it (paired, ± s.e.)"]

@@ -1,6 +1,6 @@
 """What is said of gradient-awareness, of off-policy evaluation and of its verdicts."""
 
-from rendering.evaluation import ESTIMATES, aware, beyond, covered, judged, verdicts
+from rendering.evaluation import ESTIMATES, aware, beyond, covered, verdicts
 from rendering.tables import load
 
 from claims.claim import says
@@ -94,11 +94,6 @@ def doubly_robust_covers_most() -> bool:
 def guaranteed_bounds_hold() -> bool:
     missed = load("coverage")["results"]["summary"]["guaranteed"]["misses"]
     return missed == 0 and covered("guaranteed") == (1.0, 1.0)
-
-
-@says("results.md", "half of them to lose")
-def half_are_worse() -> bool:
-    return judged("worse") == judged("better")
 
 
 @says("results.md", "has the smallest error of a point estimate, near and far")

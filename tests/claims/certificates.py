@@ -1,0 +1,60 @@
+"""What is said of certificates, of false deploys, and of others that promise safe improvement."""
+
+from rendering.certificates import certificates, edge, nulls
+from rendering.tables import load
+
+from claims.claim import says
+
+
+def by_others(name: str) -> list[dict]:
+    """Rows of a method, by the size of the log."""
+    return [row[name] for row in load("safe_improvement")["results"].values()]
+
+
+@says("results.md", "No deployed policy was truly worse")
+def nothing_worse_is_deployed() -> bool:
+    kinds = ("ladder", "markov", "noise alone")
+    return not any(row["worse"] for kind in kinds for row in certificates(kind).values())
+
+
+@says("results.md", "With bounds declared the error is held")
+def declared_bounds_hold() -> bool:
+    wrong, trials = nulls("rare failure, declared")
+    return wrong <= 0.05 * trials
+
+
+@says("results.md", "less often than the one in twenty that the confidence allows")
+def errors_at_the_edge_are_as_rare_as_said() -> bool:
+    wrong, trials = edge()
+    return wrong <= 0.05 * trials
+
+
+@says("results.md", "nowhere do the 99 % limits lie above it")
+def no_null_is_above_the_error() -> bool:
+    rows = load("false_deploys")["results"]
+    return all(row["limits"][0] <= 0.05 for name, row in rows.items() if "undeclared" not in name)
+
+
+@says("results.md", "SPIBB by its theorem can show nothing from logs of this size")
+def the_theorem_shows_nothing() -> bool:
+    return not any(row["deploys"] for row in by_others("SPIBB, theorem"))
+
+
+@says("results.md", "The ladder shows an improvement at least as often as HCPI at every size")
+def the_ladder_has_most_power() -> bool:
+    ours = by_others("ladder")
+    return all(
+        one["better"] >= other["better"] and one["gain"] > other["gain"]
+        for name in ("HCPI, t test", "HCPI, inequality", "SPIBB, theorem")
+        for one, other in zip(ours, by_others(name), strict=True)
+    )
+
+
+@says("results.md", "what it hands out is the best of all from 100 episodes on")
+def counting_is_enough_on_a_small_grid() -> bool:
+    guarded = [by_others(name) for name in ("ladder", "HCPI, t test", "HCPI, inequality")]
+    return all(
+        row["gain"] > max(rows[i]["gain"] for rows in guarded)
+        for name in ("SPIBB, N = 5", "SPIBB, N = 20")
+        for i, row in list(enumerate(by_others(name)))[1:]
+    )
