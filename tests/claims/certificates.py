@@ -1,6 +1,6 @@
 """What is said of certificates, of false deploys, and of others that promise safe improvement."""
 
-from rendering.certificates import certificates, edge, nulls
+from rendering.certificates import beyond_noise, certificates, edge, nulls
 from rendering.tables import load
 
 from claims.claim import says
@@ -15,6 +15,22 @@ def by_others(name: str) -> list[dict]:
 def nothing_worse_is_deployed() -> bool:
     kinds = ("ladder", "markov", "noise alone")
     return not any(row["worse"] for kind in kinds for row in certificates(kind).values())
+
+
+@says("results.md", "most of a certificate could be had by less noise alone")
+@says("results.md", "what is beyond that is sure")
+def noise_alone_is_worth_most_on_minigolf() -> bool:
+    names = ("minigolf-400", "minigolf-1000")
+    both = [(certificates("noise alone")[name]["gain"], certificates()[name]["gain"])
+            for name in names]  # fmt: skip
+    apart = [beyond_noise(name) for name in names]
+    return all(a > b / 2 for a, b in both) and all(mean > 2 * error for mean, error in apart)
+
+
+@says("results.md", "on the tanks less noise is worth nothing")
+def noise_is_worth_nothing_on_the_tanks() -> bool:
+    rows = certificates("noise alone")
+    return all(row["deploys"] == 0 for name, row in rows.items() if name.startswith("tanks"))
 
 
 @says("results.md", "With bounds declared the error is held")
