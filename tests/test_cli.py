@@ -1,5 +1,6 @@
 """The commands as a user runs them, at their smallest size."""
 
+import importlib
 import json
 import os
 import re
@@ -288,3 +289,15 @@ def test_coverage(tmp_path):
         assert cell["misses"]["doubly robust, student"]["count"] <= 9
         assert cell["ess"][0] <= 200 * cell["effective"] * 2
     assert found["summary"]["doubly robust, student"]["adequate"][0] >= 0.75
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "null", ["equal", "a hair worse", "hidden state", "rare failure, declared"]
+)
+def test_false_deploys(null):
+    """At a true rate of 5 % more than two of ten are wrong in 1.2 % of the draws."""
+    study = importlib.import_module("benchmarks.studies.false_deploys")
+    found = study.cell(dict(null=null, episodes=50, trials=10, confidence=0.95))
+    assert found["gain"] <= 0
+    assert found["deploys"] <= 2

@@ -7,14 +7,12 @@ from rendering.tables import error, in_errors, load
 from claims import verdicts
 from claims.claim import says
 
+GOLF, SWIM, LONG, POLE = "minigolf-50", "swimmer-100", "swimmer-1000", "pendulum-100"
+
 
 @says("results.md", "none of this is sure (two standard errors)")
 def the_held_out_half_costs_little() -> bool:
-    logs = ("minigolf-50", "swimmer-100", "pendulum-100")
-    return all(0 < in_errors(decision(log, "half")) < 2 for log in logs)
-
-
-GOLF, SWIM, LONG, POLE = "minigolf-50", "swimmer-100", "swimmer-1000", "pendulum-100"
+    return all(0 < in_errors(decision(log, "half")) < 2 for log in (GOLF, SWIM, POLE))
 
 
 def above(log: str, *names: str) -> bool:
