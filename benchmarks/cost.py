@@ -19,7 +19,7 @@ ITERATIONS = 12
 
 
 def measure(episodes: int) -> None:
-    """One round on a log of Swimmer, 200 steps an episode."""
+    """A short training on a log of Swimmer, 200 steps an episode."""
     log = datasets.collect(
         swimmer.ID, swimmer.policy(), jax.random.key(0), n=episodes, steps=swimmer.HORIZON
     )
@@ -29,7 +29,7 @@ def measure(episodes: int) -> None:
         swimmer.task(),
         swimmer.policy(),
         model_classes(swimmer.clipped),
-        settings=Settings(rounds=1, iterations=ITERATIONS),
+        settings=Settings(iterations=ITERATIONS),
     )
     progress, seconds = learner.start(), []
     for _ in range(ITERATIONS):
@@ -38,7 +38,7 @@ def measure(episodes: int) -> None:
         seconds.append(time.perf_counter() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     usual = sorted(seconds[1:-1])[len(seconds) // 2 - 1]
-    print(f"{200 * episodes} transitions: {peak:.0f} MB at most; choosing, fitting and compiling "
+    print(f"{200 * episodes} transitions: {peak:.0f} MB at most; fitting and compiling "
           f"{seconds[0]:.0f} s, then {usual:.2f} s an iteration", flush=True)  # fmt: skip
 
 

@@ -41,7 +41,7 @@ assert_type(log, Trajectories)
 assert_type(log.n_trajectories, int)
 outcome = gamps.learn(
     log, env.task(), env.policy(), model_classes(env.model_features),
-    seed=1, settings=Settings(rounds=1),
+    seed=1, settings=Settings(iterations=1),
 )
 assert_type(outcome, Outcome)
 policy: Policy = outcome.policy
@@ -51,7 +51,7 @@ deployed: DeployedPolicy = gamps.load_policy("policy")
 MISUSES = {
     'recipes.gamps(log, 3)': "arg-type",
     'GradientAware(q="two")': "arg-type",
-    "Settings(rouns=1)": "call-arg",
+    "Settings(iteration=1)": "call-arg",
     "log.n_trajectory": "attr-defined",
     "recipes.gamp(log, env.task())": "attr-defined",
     'x: int = outcome.policy': "assignment",

@@ -360,6 +360,20 @@ def test_minibatches_of_a_pass_are_limited():
     assert moved(fitted(batches=10**6)) == moved(fitted())
 
 
+def test_updates_are_limited_whatever_the_size_of_the_log():
+    log = linear_log()
+    start = MLPGaussianModel.create(jax.random.key(1), log, hidden=(4,))
+
+    def moved(**given):
+        fit = Minibatches(size=100, learning_rate=0.01, patience=10**6, **given)
+        model = eqx.filter_jit(fit)(KEY, start, log, log.mask.astype(float))[0]
+        return np.abs(model.network.layers[0].weight - start.network.layers[0].weight).max()
+
+    assert moved(epochs=10**6, updates=1) == pytest.approx(0.01, rel=1e-3)
+    assert 0.02 < moved(epochs=10**6, updates=5) <= 0.05 + 1e-6
+    assert moved(epochs=1, updates=1) == moved(epochs=1, batches=1)
+
+
 def test_minibatches_of_any_length_are_one_program():
     """A trial of a few passes must not cost a compilation of its own."""
     log = linear_log()

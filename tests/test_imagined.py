@@ -12,12 +12,12 @@ from benchmarks.engine import kernels
 from gamps._utils.noise import normal
 from gamps.envs.two_areas import two_areas
 from gamps.errors import SettingError
-from gamps.models import Ensemble, LinearGaussianModel, Model, Tabular
+from gamps.models import Ensemble, LinearGaussianModel, LogRange, Model, Tabular
 from gamps.paper.setup import log_of
 from gamps.policies import Boltzmann, LinearGaussianPolicy, OneHot, Policy
 from gamps.search import gradients
 from gamps.search.importance import Ratios
-from gamps.search.values import Exact, FittedQ, Imagined, PerTime, Values
+from gamps.search.values import Border, Exact, FittedQ, Imagined, PerTime, Values
 from gamps.search.values.rollouts import Noise, draw, returns
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
@@ -393,3 +393,59 @@ def test_an_ensemble_needs_as_many_rollouts_for_each():
     for rollouts in (4, 10):
         with pytest.raises(SettingError, match="among 3 members"):
             evaluate(Imagined(rollouts=rollouts), LINEAR, Ensemble(members, 3), LQ_TASK, lq_log(1))
+
+
+class Sliding(Model):
+    """s' = s + a, without noise."""
+
+    push: jax.Array
+
+    @property
+    def noise_size(self):
+        return 1
+
+    def step(self, observation, action, noise):
+        return observation + self.push * action
+
+    def log_prob(self, observation, action, next_observation):
+        raise NotImplementedError
+
+
+def sliding():
+    """An ensemble of one that has seen observations from 0 to 2."""
+    one = jnp.ones(1)
+    support = LogRange(0 * one, 2 * one, one, jnp.ones(()))
+    return Ensemble(Sliding(jnp.ones((1, 1))), 1, support)
+
+
+@pytest.mark.parametrize("fall", [-3.0, 0.0])
+@pytest.mark.parametrize("width", [0.1, 0.5])
+def test_beyond_the_log_a_trajectory_ends_low(fall, width):
+    """From 1.5 by steps of 0.7: beyond by 0.2, and then, back at the border, by 0.7 each time."""
+    model = sliding()
+    policy = LinearGaussianPolicy(jnp.asarray([[0.0], [0.7]]), log_std=jnp.zeros(1))
+    task, horizon = Task(lambda s, a, n: n[0], 0.9), 4
+    silent = Noise(jnp.zeros((1, 1)), jnp.zeros((horizon, 2, 1)), jnp.zeros((horizon, 1, 1)))
+    border = Border(jnp.asarray(fall), jnp.asarray(width))
+    states = jnp.full((1, 1), 1.5)
+    found = float(returns(policy, model, task, silent, states, border=border)[0])
+    total, weight = 0.0, 1.0
+    for excess in (0.2, 0.7, 0.7, 0.7):
+        total += weight * 2.0  # at the border, brought back
+        weight *= 0.9
+        stays = np.exp(-((excess / 2 / width) ** 2))
+        total += weight * (1 - stays) * fall
+        weight *= stays
+    assert found == pytest.approx(total, rel=1e-5)
+    kept = float(returns(policy, model, task, silent, states)[0])
+    assert kept == pytest.approx(2 * (1 + 0.9 + 0.81 + 0.729), rel=1e-5)
+
+
+def test_an_end_beyond_the_log_is_imagined():
+    """The task ends at 2.1, which the log has never seen and a model kept inside never reaches."""
+    model = sliding()
+    policy = LinearGaussianPolicy(jnp.asarray([[0.0], [0.7]]), log_std=jnp.zeros(1))
+    task = Task(lambda *_: jnp.ones(()), 1.0, lambda s, a, n: n[0] > 2.1)
+    silent = Noise(jnp.zeros((1, 1)), jnp.zeros((5, 2, 1)), jnp.zeros((5, 1, 1)))
+    found = returns(policy, model, task, silent, jnp.full((1, 1), 1.35))
+    assert float(found[0]) == 2.0  # 2.05 is beyond the log, 2.7 is the end

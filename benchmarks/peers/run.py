@@ -104,7 +104,7 @@ def run_ours(
     """Run trainings of ours alone.
 
     Args:
-      variants: default, half, quadratic, network, "β = 0", "β = 1".
+      variants: default, half.
       domains: which logs.
       logs: of each.
       out: folder for logs and cells.

@@ -12,21 +12,21 @@ NAMED = {
 EDGE = ("equal", "a hair worse", "rare failure, declared")  # nulls at which an error is an error
 
 
-def certificates(kind: str = "ladder") -> dict[str, dict]:
+def certificates(kind: str = "ladder", study: str = "certificate") -> dict[str, dict]:
     """Rows of the study, by log: of the ladder, of "noise alone", or of "markov"."""
-    return {name: row[kind] for name, row in load("certificate")["results"].items()}
+    return {name: row[kind] for name, row in load(study)["results"].items()}
 
 
-def certified() -> str:
+def certified(study: str = "certificate") -> str:
     """What is deployed, its true gain, and what of it noise alone would have been worth."""
     rows = []
-    for name, one in certificates().items():
+    for name, one in certificates(study=study).items():
         problem, size = name.split("-")
-        mean, error = beyond_noise(name)
+        mean, error = beyond_noise(name, study)
         rows.append([
             f"{NAMED[problem]}, {int(size):,}", f"{one['deploys']} of {one['judgements']}",
             f"{one['gain']:.2f}", f"{one['bound']:.2f}", f"{one['of_learned']:.0%}",
-            f"{one['of_old']:.0%}", f"{certificates('noise alone')[name]['gain']:.2f}",
+            f"{one['of_old']:.0%}", f"{certificates('noise alone', study)[name]['gain']:.2f}",
             f"{mean:+.2f} ± {error:.2f}", above(one),
         ])  # fmt: skip
     header = ["log, episodes", "deploy said", "true gain", "its bound", "of what is learned",
@@ -66,10 +66,10 @@ def if_markov() -> str:
     return table(header, rows)
 
 
-def beyond_noise(name: str) -> tuple[float, float]:
+def beyond_noise(name: str, study: str = "certificate") -> tuple[float, float]:
     """Certified gain less that of the ladder whose mean stays, and its standard error over logs."""
-    pairs = zip(certificates()[name]["by_log"], certificates("noise alone")[name]["by_log"],
-                strict=True)  # fmt: skip
+    both = (certificates(kind, study)[name]["by_log"] for kind in ("ladder", "noise alone"))
+    pairs = zip(*both, strict=True)
     apart = [one - other for one, other in pairs]
     return fmean(apart), stdev(apart) / math.sqrt(len(apart))
 

@@ -56,6 +56,6 @@ def fitted(
     log_rho = importance.Window(WINDOW)(importance.log_rho(policy, log))
     ratios = importance.Ratios.of(log_rho, log.mask, task.discount)
     omega = Weighting(weights, task.discount)(policy, log, ratios)
-    fit = kind.fit if kind.trial is None else kind.trial
+    fit = kind.fit
     model: Model = fit(key_fit, kind.make(key_make, log), log, omega)[0]
     return model

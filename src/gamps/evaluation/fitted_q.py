@@ -101,18 +101,19 @@ def fitted_q(
         features = features_of(key_features, policy, log)
     sweeps = log.n_steps if steps is None else steps
     weights = _fit(key_actions, policy, _rows(log), discount, features, sweeps)
-    return Fitted(weights, features, policy, jnp.asarray(_range(log, discount), weights.dtype))
+    left = returns_to_go(log, discount)
+    ends = jnp.asarray([left.min(), left.max()], weights.dtype)
+    return Fitted(weights, features, policy, ends)
 
 
-def _range(log: Trajectories, discount: float) -> tuple[float, float]:
-    """Of the discounted return from any logged step on."""
+def returns_to_go(log: Trajectories, discount: float) -> np.ndarray:
+    """The discounted return from each logged step on."""
     mask, left, parts = np.asarray(log.mask), np.zeros(log.n_trajectories), []
     rewards = np.where(mask, np.asarray(log.rewards, np.float64), 0.0)
     for t in reversed(range(log.n_steps)):
         left = rewards[:, t] + discount * left
         parts.append(left[mask[:, t]])
-    returns = np.concatenate(parts)
-    return float(returns.min()), float(returns.max())
+    return np.concatenate(parts)
 
 
 class _Rows(NamedTuple):

@@ -10,28 +10,49 @@ from jaxtyping import Array, Float, Key
 
 from gamps.models import Ensemble
 from gamps.policies import Policy
-from gamps.search.values.rollouts import draw, returns
+from gamps.search.values.rollouts import Border, draw, returns
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 
 def worth(
-    key: Key[Array, ""], policy: Policy, model: Ensemble, task: Task, starts: Trajectories
-) -> tuple[float, float]:
-    """Imagined return from the logged starts: the members' mean, and that less their deviation.
+    key: Key[Array, ""],
+    policy: Policy,
+    model: Ensemble,
+    task: Task,
+    starts: Trajectories,
+    border: Border | None = None,
+) -> float:
+    """Imagined return from the logged starts, the mean over members."""
+    return float(np.mean(_by_member(key, policy, model, task, starts, border), dtype=float))
 
-    Of the mean action, which is what will be deployed.
+
+def promised(before: float, after: float, shown: float) -> float:
+    """What a policy is said to earn, less the models' error on the policy that they know best.
+
+    Of the start the log shows what it earned. Models that are off by so much there are off at
+    least by as much elsewhere, and no smaller gain than that is believed.
+
+    Args:
+      before: imagined return of the start.
+      after: imagined return of the policy.
+      shown: logged return of the start.
+
+    Examples:
+      >>> promised(12.0, 20.0, 10.0), promised(8.0, 20.0, 10.0)
+      (18.0, 18.0)
     """
-    silent = jnp.full_like(policy.log_std, -jnp.inf)  # type: ignore[attr-defined]
-    policy = eqx.tree_at(lambda p: p.log_std, policy, silent)
-    each = np.asarray(_by_member(key, policy, model, task, starts), float)
-    mean, std = float(each.mean()), float(each.std(ddof=1))
-    return mean, mean - std
+    return after - abs(before - shown)
 
 
 @eqx.filter_jit
 def _by_member(
-    key: Array, policy: Policy, model: Ensemble, task: Task, log: Trajectories
+    key: Array,
+    policy: Policy,
+    model: Ensemble,
+    task: Task,
+    log: Trajectories,
+    border: Border | None,
 ) -> Float[Array, "K"]:
     firsts, horizon = log.states[:, 0], log.n_steps
     rollouts = max(200 // len(firsts), 1)
@@ -49,6 +70,6 @@ def _by_member(
             antithetic=False,
             dtype=states.dtype,
         )
-        return jnp.mean(returns(policy, alone, task, noise, states))
+        return jnp.mean(returns(policy, alone, task, noise, states, border=border))
 
     return jax.lax.map(one, eqx.filter(model.members, eqx.is_array))

@@ -1,4 +1,4 @@
-"""What evidence chooses among: kinds of models, and ensembles of one kind."""
+"""Kinds of models, and ensembles of one kind."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,12 @@ from gamps.search.fitting import ClosedForm, Minibatches
 from gamps.search.fitting.members import bootstrapped
 from gamps.trajectories import Trajectories
 
-BATCHES = 100  # a pass: of a log beyond 50,000 transitions not every one is drawn
+PASSES, UPDATES = 50, 3_200  # of the fit of a network, at most: more of them fit the noise
+
+STDS: dict[str, Any] = {"least_std": 0.1, "most_std": 5.0}
+NETWORK_FIT = Minibatches(
+    epochs=PASSES, updates=UPDATES, size=256, learning_rate=5e-3, patience=PASSES, decay=True
+)
 
 
 class ModelClass(NamedTuple):
@@ -30,22 +35,20 @@ class ModelClass(NamedTuple):
     Attributes:
       make: from a key and the log to a model that is not fitted yet.
       fit: `fitting` part.
-      trial: a cheaper one for held-out evidence; None takes `fit`.
     """
 
     make: Callable[[Key[Array, ""], Trajectories], Model]
     fit: Any
-    trial: Any = None
 
 
 Classes = Mapping[str, ModelClass]
-"""Model classes by name; the first is the reference that another has to beat for sure."""
+"""Model classes by name; the first is the one that is fitted."""
 
 
 def model_classes(
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated, *, rectified: bool = False
 ) -> Classes:
-    """The model classes that evidence chooses among, all on the same features of (s, a).
+    """A network, which the default takes, and a quadratic, on the same features of (s, a).
 
     Args:
       features: of one observation and one action; what the actuators do belongs here.
@@ -58,19 +61,13 @@ def model_classes(
 
     def network(key: Array, log: Trajectories) -> Model:
         return MLPGaussianModel.create(
-            key, log, hidden=(64, 64), features=features, least_std=0.1, rectified=rectified
+            key, log, hidden=(64, 64), features=features, rectified=rectified, **STDS
         )
 
     return {
-        "network": ModelClass(network, _annealed(100), trial=_annealed(40)),
+        "network": ModelClass(network, NETWORK_FIT),
         "quadratic": ModelClass(quadratic, ClosedForm()),
     }
-
-
-def _annealed(epochs: int) -> Minibatches:
-    return Minibatches(
-        epochs=epochs, batches=BATCHES, learning_rate=5e-3, patience=epochs, decay=True
-    )
 
 
 def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussianModel:
@@ -95,7 +92,7 @@ def ensemble(
 ) -> Ensemble:
     """Members of one kind, each fitted to its own bootstrap of the weighted log.
 
-    One after the other, each by the program that trials of its kind were fitted by.
+    One after the other, by one program.
     """
 
     def member(key_make: Array, key: Array) -> Model:

@@ -1,6 +1,5 @@
 """What the default is set by, what it carries along, and what it hands out."""
 
-import math
 from typing import Any, NamedTuple
 
 from gamps import search
@@ -12,9 +11,8 @@ class Settings(NamedTuple):
     """What is the same in every problem.
 
     Attributes:
-      rounds: of choosing, fitting and climbing.
-      iterations: policy steps a round.
-      learning_rate: in natural units, falling to a tenth over all rounds.
+      iterations: policy steps.
+      learning_rate: in natural units, falling to a tenth over all iterations.
       first_std: of the policy, relative to the behaviour's standard deviation.
       least_std: the same at the end.
       states: logged states an iteration.
@@ -22,15 +20,13 @@ class Settings(NamedTuple):
       roll: imagined steps that states are moved on, at most.
       horizon: imagined steps of a value.
       members: of the ensemble.
+      border: share of the logging policy's imagined trajectories that end beyond the range of the
+        log, which says how far beyond; 0 lets none end there.
       pessimism: what one unit of doubt costs, in standard deviations of the logged rewards.
       largest_kl: of one step.
-      exponents: β to choose from; the first is preferred unless another is better for sure.
-      folds: parts of the log that are held out in turn, for evidence.
-      window: steps of the ratio in ω.
     """
 
-    rounds: int = 4
-    iterations: int = 40
+    iterations: int = 80
     learning_rate: float = 0.06
     first_std: float = 0.5
     least_std: float = 0.25
@@ -39,65 +35,33 @@ class Settings(NamedTuple):
     roll: int = 50
     horizon: int = 50
     members: int = 5
+    border: float = 0.1
     pessimism: float = 0.0
     largest_kl: float = 0.5
-    exponents: tuple[float, ...] = (0.0, 0.5, 1.0)
-    folds: int = 5
-    window: int = 3
-
-
-class Candidate(NamedTuple):
-    """A model class and an exponent β of ω that evidence compared with others.
-
-    Attributes:
-      model_class: its name.
-      exponent: β.
-      log_likelihood: ω-weighted, of held-out trajectories.
-    """
-
-    model_class: str
-    exponent: float
-    log_likelihood: float
-
-
-class Round(NamedTuple):
-    """What a round decided and found.
-
-    Attributes:
-      model_class: chosen.
-      exponent: β, chosen.
-      evidence: every candidate; none where nothing was left to choose.
-      weights_ess: effective number of transitions in the fit.
-      estimate: mean imagined return of the policy after the round.
-      promise: the estimate less the members' standard deviation; the models' opinion of a policy
-        that was made to please them, and no bound.
-    """
-
-    model_class: str
-    exponent: float
-    evidence: tuple[Candidate, ...]
-    weights_ess: float
-    estimate: float = math.nan
-    promise: float = math.nan
 
 
 class RunState(NamedTuple):
     """Decisions and findings of a training so far, such as JSON holds.
 
     Attributes:
-      best: the round, or the iteration of a recipe, whose policy would be handed out; 0 is the
-        start, None before anything was compared.
+      best: the iteration whose policy would be handed out; 0 is the start, None before anything
+        was compared.
       best_promise: what is promised of that policy's return; None where nothing is.
       stopped: why the training ended by itself; empty while it goes on.
-      now: the round under way, its estimate still open.
-      rounds: those that are finished.
+      model_class: of the ensemble, by its name; empty before it is fitted, and without one.
+      start: imagined return of the start at the last look; None before the first.
+      estimate: the same of the policy.
+      promise: the estimate, less what the models get wrong of the start; an opinion of a policy
+        that was made to please them, and no bound.
     """
 
     best: int | None = None
     best_promise: float | None = None
     stopped: str = ""
-    now: Round | None = None
-    rounds: tuple[Round, ...] = ()
+    model_class: str = ""
+    start: float | None = None
+    estimate: float | None = None
+    promise: float | None = None
 
 
 class Progress(NamedTuple):
@@ -118,19 +82,16 @@ class Outcome(NamedTuple):
     """The policy that was learned, and how it came about.
 
     Attributes:
-      policy: the best; each round's is compared with the best so far, by the models of the round.
+      policy: the one to hand out.
       ladder: policies on the way to it, the nearest to the logging one first: what
         `gamps.evaluate` is to judge, by episodes that were not learned from.
-      chosen: which round, from zero; -1 if none is thought better than the start, which is handed
-        out then.
-      rounds: all of them.
-      policies: the policy after each round.
-      model: of the last round.
+      last: the policy of the last iteration; handed out unless the models prefer the start.
+      run: decisions and findings.
+      model: an ensemble.
     """
 
     policy: Policy
     ladder: tuple[Rung, ...]
-    chosen: int
-    rounds: list[Round]
-    policies: list[Policy]
+    last: Policy
+    run: RunState
     model: Any

@@ -103,8 +103,15 @@ class Ensemble(Model):
         return 1 + int(self.members.noise_size)
 
     def step(self, observation: Any, action: Any, noise: Float[Array, "Z"]) -> Any:
-        """The next observation of the member that the first number chooses."""
-        return self.choose(self._each("step", observation, action, noise[1:]), noise[:1])
+        """The next observation of the member that the first number chooses, within the range."""
+        return self.step_and_beyond(observation, action, noise)[0]
+
+    def step_and_beyond(
+        self, observation: Any, action: Any, noise: Float[Array, "Z"]
+    ) -> tuple[Any, Float[Array, ""]]:
+        """A step, and how far beyond the range of the log it would have led."""
+        each = self._each("step", observation, action, noise[1:])
+        return self.confined(self.choose(each, noise[:1]))
 
     def choose(self, each: Float[Array, "K ..."], noise: Float[Array, "1"]) -> Float[Array, "..."]:
         """One of the members' next observations, by a standard normal number."""
@@ -112,11 +119,21 @@ class Ensemble(Model):
         # All are computed and one is picked: a gather of weights for each column is far slower.
         picked = jnp.arange(self.size) == chosen
         picked = picked.reshape(-1, *(1,) * (each.ndim - 1))
-        following = jnp.sum(jnp.where(picked, each, 0), axis=0).astype(each.dtype)
+        return jnp.sum(jnp.where(picked, each, 0), axis=0).astype(each.dtype)
+
+    def confined(self, following: Float[Array, "D"]) -> tuple[Float[Array, "D"], Float[Array, ""]]:
+        """What was imagined, within the range of the log, and how far beyond it it lay.
+
+        One is the width of the range, summed over the dimensions.
+        """
         if self.support is None:
-            return following
-        low, high = jax.lax.stop_gradient((self.support.low, self.support.high))
-        return jnp.clip(following, low, high).astype(each.dtype)
+            return following, jnp.zeros((), following.dtype)
+        low, high, unit = jax.lax.stop_gradient(
+            (self.support.low, self.support.high, self.support.unit)
+        )
+        inside = jnp.clip(following, low, high).astype(following.dtype)
+        width = jnp.where(high > low, high - low, unit)
+        return inside, jnp.sum(jnp.abs(following - inside) / width)
 
     def doubt(self, each: Float[Array, "K D"]) -> Float[Array, ""]:
         """How far the members' next observations without noise lie apart.

@@ -105,7 +105,7 @@ def _learning(run: Path) -> Section:
 
 
 def _support(run: Path, opened: OpenRun) -> Section:
-    log, policy, now = opened.learned, opened.progress.best, opened.progress.run.now
+    log, policy = opened.learned, opened.progress.best
     # Version 0.1 did not keep it.
     setting = folder.header(run).get("weight_ratio", weight_ratio(opened.spec))
     ratio, ratios = _ratio(setting)
@@ -114,14 +114,10 @@ def _support(run: Path, opened: OpenRun) -> Section:
     effective = (
         "How many logged episodes effectively speak of the learned policy after so many steps."
     )
-    if opened.progress.state.model is None or (now is not None and now.exponent == 0):
+    if opened.progress.state.model is None or opened.spec.recipe == "default":
         # No picture of weights that were not used.
         figure = pictures.over_time(weighed, weights=False)
         return Section(title, [Picture("over-time", figure, effective)])
-    fit = f"Their ratios are {ratios}."
-    if now is not None:
-        fit += f" The model was fitted with the ratios alone, to the power {now.exponent:g}, as "
-        fit += "held-out episodes chose."
     return Section(
         title,
         [
@@ -129,7 +125,7 @@ def _support(run: Path, opened: OpenRun) -> Section:
                 "over-time",
                 pictures.over_time(weighed, weights=True),
                 f"Left: {effective} Right: where in an episode a fit looks, by maximum likelihood "
-                f"and by gradient-aware weights. {fit}",
+                f"and by gradient-aware weights. Their ratios are {ratios}.",
             ),
             Picture(
                 "over-states",
@@ -157,14 +153,7 @@ def _model(key: Any, opened: OpenRun) -> Section:
     steps = diagnostics.predictions(key_one, model, log)
     some = jax.tree.map(lambda x: x[: diagnostics.EPISODES], log)
     loop = diagnostics.open_loop(key_loop, model, opened.task, some)
-    now = opened.progress.run.now
-    parts: list[Any] = []
-    if now is not None:
-        parts.append(
-            f"Chosen by held-out evidence: {now.model_class}, and ratios to the power β = "
-            f"{now.exponent:g} for "
-            "weights. All of this is on episodes that training never saw."
-        )
+    parts = ["All of this is on episodes that training never saw."]
     return Section(
         title,
         [

@@ -1,7 +1,6 @@
 """From a specification to a training, on a log in memory or on disk."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -137,9 +136,7 @@ def assembled(spec: TrainSpec, key: jax.Array, learned: Trajectories) -> tuple[S
 
 def weight_ratio(spec: TrainSpec) -> dict[str, int | float]:
     """How a training takes the ratios in the weights of its fit, such as a run folder keeps it."""
-    if spec.recipe == "default":
-        return {"window": Settings().window}
-    return {} if spec.recipe == "gamps_paper" else {"clip": CLIP}
+    return {} if spec.recipe in ("default", "gamps_paper") else {"clip": CLIP}
 
 
 def _laid_out(search: Search, over: Mesh | None) -> Search:
@@ -149,13 +146,8 @@ def _laid_out(search: Search, over: Mesh | None) -> Search:
 
 
 def _default(spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectories) -> Learner:
-    settings = Settings()
-    rounds = min(settings.rounds, spec.iterations)
-    settings = settings._replace(
-        rounds=rounds,
-        iterations=math.ceil(spec.iterations / rounds),
-        learning_rate=spec.learning_rate or settings.learning_rate,
-    )
+    rate = spec.learning_rate or Settings().learning_rate
+    settings = Settings(iterations=spec.iterations, learning_rate=rate)
     if not isinstance(start, Gaussian):
         fix = "Take recipe pgt or reinforce for choices"
         raise SettingError("recipe", f"default, with {type(start).__name__}", fix)
@@ -170,7 +162,6 @@ def _default(spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectori
         start,
         kinds,
         settings=settings,
-        total=spec.iterations,
     )
 
 
@@ -183,7 +174,7 @@ def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any
 
 
 def classes(features: Callable[..., Any], name: str) -> dict[str, ModelClass]:
-    """What evidence may choose among: all, or the one that was named."""
+    """The one that was named; by default the network, and what version 0.1 chose among."""
     known = dict(model_classes(features))
     if name == "auto":
         return known

@@ -241,9 +241,8 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
 def _cost(log: Trajectories) -> Iterator[Finding]:
     thousands = int(jnp.sum(log.mask)) / 1_000
     memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
-    rounds = Settings().rounds
-    iterations = rounds * Settings().iterations
-    minutes = (iterations * SECONDS + rounds * SECONDS_MORE * thousands) / 60
+    iterations = Settings().iterations
+    minutes = (iterations * SECONDS + SECONDS_MORE * thousands) / 60
     found = (
         f"about {memory:.1f} GB and {minutes:.0f} min for {iterations} iterations of the default"
     )

@@ -32,8 +32,8 @@ class TrainSpec:
       task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
         if actuators clip, a gamps.policies.SoftClipped of it is safer.
-      model: auto (chosen by held-out evidence; quadratic for the paper's recipes), linear,
-        quadratic, network, or module:object, a gamps.learner.ModelClass.
+      model: auto (a network; for the paper's recipes quadratic), linear, quadratic, network, or
+        module:object, a gamps.learner.ModelClass.
       recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
       features: module:function of (observation, action), the model's input; here belongs what you
         know of the actuators, such as their limits. By default both as they are.
@@ -53,7 +53,7 @@ class TrainSpec:
     model: str = "auto"
     recipe: str = "default"
     features: str = ""
-    iterations: int = 160
+    iterations: int = 80
     learning_rate: float = 0.0
     held_out: float = 0.5
     seed: int = 0

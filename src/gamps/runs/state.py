@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from gamps.errors import CheckpointError
-from gamps.learner import Candidate, Progress, Round, RunState
+from gamps.learner import Progress, RunState
 
 
 @runtime_checkable
@@ -67,47 +67,13 @@ def _named(progress: Progress) -> list[tuple[str, Any]]:
 
 def to_json(run: RunState) -> dict[str, Any]:
     """A state as JSON holds it."""
-
-    def round_(made: Round | None) -> Any:
-        if made is None:
-            return None
-        return made._asdict() | {"evidence": [c._asdict() for c in made.evidence]}
-
-    rounds = [round_(made) for made in run.rounds]
-    return run._asdict() | {"now": round_(run.now), "rounds": rounds}
+    return run._asdict()
 
 
 def from_json(content: Mapping[str, Any]) -> RunState:
-    """A state from what `to_json` made, or from a checkpoint of version 0.1."""
-    if "now" not in content:
-        content = _of_version_0_1(content)
-
-    def round_(made: Any) -> Round | None:
-        if made is None:
-            return None
-        return Round(**(made | {"evidence": tuple(Candidate(**c) for c in made["evidence"])}))
-
-    rounds = tuple(round_(made) for made in content["rounds"])
-    return RunState(**(dict(content) | {"now": round_(content["now"]), "rounds": rounds}))
-
-
-def _of_version_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 0.1 kept evidence by the text that it showed: `network, β = 0.5`."""
-
-    def evidence(shown: Mapping[str, float]) -> list[dict[str, Any]]:
-        parts = [(text.rsplit(", β = ", 1), value) for text, value in shown.items()]
-        return [Candidate(name, float(beta), value)._asdict() for (name, beta), value in parts]
-
-    def round_(made: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {("promise" if name == "lower" else name): value for name, value in made.items()}
-        return kept | {"evidence": evidence(made["evidence"])}
-
-    rounds = [round_(made) for made in content.get("rounds", [])]
-    now = None
-    if "choice" in content:
-        name, beta = content["choice"]
-        now = Round(name, beta, (), content["weights_ess"])._asdict()
-        now["evidence"] = evidence(content["evidence"])
-    names = {"best": "best", "best_lower": "best_promise", "stopped": "stopped"}
-    known = {new: content[old] for old, new in names.items() if old in content}
-    return RunState()._asdict() | known | {"now": now, "rounds": rounds}
+    """A state from what `to_json` made, or of what version 0.1 kept what there is a place for."""
+    known = dict(content)
+    if "choice" in known:
+        known["model_class"] = known["choice"][0]
+    known["best_promise"] = known.get("best_promise", known.get("best_lower"))
+    return RunState(**{name: known[name] for name in RunState._fields if name in known})

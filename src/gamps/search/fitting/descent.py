@@ -16,6 +16,10 @@ from gamps.models import Model
 from gamps.search.fitting.closed_form import negative_log_likelihood
 from gamps.trajectories import Trajectories, flat
 
+LEAST_PASSES = (
+    32  # that a limited number of updates is cut into: the rate falls from one to the next
+)
+
 
 class GradientDescent(eqx.Module):
     """Adam on the weighted likelihood, stopping early, all inside the compiled step.
@@ -83,11 +87,12 @@ class Minibatches(eqx.Module):
     """Adam on minibatches of the weighted likelihood, the way a network is usually fitted.
 
     Attributes:
-      epochs: at most so many passes; a pass is as many minibatches as the log would fill, drawn
-        with replacement, because shuffling a log takes longer than learning from it. Traced: a
-        shorter fit is the same program.
+      epochs: at most so many passes; a pass is as many minibatches as the log would fill, padding
+        included, drawn of its real steps with replacement, because shuffling a log takes longer
+        than learning from it. Traced: a shorter fit is the same program.
       size: transitions in a minibatch.
-      batches: at most so many minibatches a pass; None is all that the log would fill. With a
+      batches: at most so many minibatches a pass; None is all that the log would fill.
+      updates: at most so many minibatches in all, and so fewer passes; None sets no limit. With a
         number the cost of a fit stops growing with the log.
       learning_rate: of Adam; traced, so it can be swept.
       patience: stop after so many passes without a new lowest training loss.
@@ -98,13 +103,14 @@ class Minibatches(eqx.Module):
     epochs: Int[Array, "*seeds"] | int = count(300)
     size: int = eqx.field(default=500, static=True)
     batches: int | None = eqx.field(default=None, static=True)
+    updates: int | None = eqx.field(default=None, static=True)
     learning_rate: Float[Array, "*seeds"] | float = number(1e-3)
     patience: Int[Array, "*seeds"] | int = count(5)
     decay: bool = eqx.field(default=False, static=True)
     start: Model | None = None
 
     def __check_init__(self) -> None:
-        for name in ("epochs", "size", "batches", "patience"):
+        for name in ("epochs", "size", "batches", "updates", "patience"):
             value = getattr(self, name)
             if not isinstance(value, (jax.core.Tracer, NoneType)) and np.min(value) < 1:
                 raise SettingError(name, f"{value}", "Choose at least one")
@@ -129,12 +135,16 @@ class Minibatches(eqx.Module):
         size = min(self.size, mask.size)
         count = max(mask.size // size, 1)
         count = count if self.batches is None else min(count, self.batches)
-        share = jnp.sum(mask) / mask.size
+        epochs = self.epochs
+        if self.updates is not None:
+            count = min(count, max(self.updates // LEAST_PASSES, 1))
+            epochs = jnp.minimum(epochs, -(-self.updates // count))
+        real = jnp.flatnonzero(mask, size=mask.size, fill_value=0)
 
         def loss_of(parameters: Any, chosen: Any) -> Array:
             *transition, weights = chosen
             log_prob = jax.vmap(eqx.combine(parameters, static).log_prob)(*transition)
-            return -jnp.mean(jnp.where(weights > 0, weights * log_prob, 0.0)) / share
+            return -jnp.mean(jnp.where(weights > 0, weights * log_prob, 0.0))
 
         def descend(carry: Any, chosen: Any, rate: Array) -> tuple[Any, Array]:
             parameters, moments = carry
@@ -147,10 +157,11 @@ class Minibatches(eqx.Module):
 
         def epoch(carry: Any) -> Any:
             learned, lowest, last, stale, passes = carry
-            rows = jax.random.randint(jax.random.fold_in(key, passes), (count, size), 0, mask.size)
+            drawn = jax.random.fold_in(key, passes)
+            rows = real[jax.random.randint(drawn, (count, size), 0, jnp.sum(mask))]
             rate = jnp.asarray(self.learning_rate)
             if self.decay:
-                rate = rate * (1 + jnp.cos(jnp.pi * passes / self.epochs)) / 2
+                rate = rate * (1 + jnp.cos(jnp.pi * passes / epochs)) / 2
 
             def batch(learned: Any, rows: Array) -> tuple[Any, Array]:
                 return descend(learned, jax.tree.map(lambda x: x[rows], transitions), rate)
@@ -166,7 +177,7 @@ class Minibatches(eqx.Module):
 
         def more(carry: Any) -> Array:
             *_, stale, passes = carry
-            return (passes < self.epochs) & (stale < self.patience)
+            return (passes < epochs) & (stale < self.patience)
 
         infinite = jnp.full((), jnp.inf, dtype=used.dtype)
         none = jnp.asarray(0)

@@ -17,9 +17,11 @@ from gamps.search.values.exact import Exact
 from gamps.search.values.fitted import FittedQ, LinearQ
 from gamps.search.values.imagined import Imagined
 from gamps.search.values.logged import EpisodeReturn, PerDecisionReturn
+from gamps.search.values.rollouts import Border
 from gamps.search.values.types import Values
 
 __all__ = [
+    "Border",
     "EpisodeReturn",
     "Exact",
     "FittedQ",

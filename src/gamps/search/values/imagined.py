@@ -14,7 +14,7 @@ from gamps.models import Ensemble, Model
 from gamps.policies import Policy
 from gamps.search.importance import Ratios
 from gamps.search.values.fitted import FittedQ
-from gamps.search.values.rollouts import Noise, Sharing, at_logged_steps, draw, returns
+from gamps.search.values.rollouts import Border, Noise, Sharing, at_logged_steps, draw, returns
 from gamps.search.values.types import Values
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -53,6 +53,7 @@ class Imagined(eqx.Module):
         the steps of a trajectory, none of them padded, for several actions of one state compared.
       penalty: of an ensemble's doubt, in units of reward, for which all members look at every
         step. None, the default, needs one member a step.
+      border: where the range of an ensemble's log ends trajectories.
       block: trajectories rolled out side by side.
     """
 
@@ -63,6 +64,7 @@ class Imagined(eqx.Module):
     sharing: Sharing = eqx.field(default="blocks", static=True)
     block: int = eqx.field(default=2000, static=True)
     penalty: Float[Array, "*seeds"] | None = None
+    border: Border | None = None
 
     def __check_init__(self) -> None:
         if self.sharing not in get_args(Sharing):
@@ -134,7 +136,9 @@ class Imagined(eqx.Module):
                     lambda x: jnp.repeat(x, self.rollouts, axis=-1),
                     (states, actions if given else None),
                 )
-                total = returns(policy, model, task, noise, states, actions, tail, self.penalty)
+                total = returns(
+                    policy, model, task, noise, states, actions, tail, self.penalty, self.border
+                )
                 return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
 
             return block
@@ -166,7 +170,7 @@ class Imagined(eqx.Module):
                 f"{self.rollouts} among {model.size} members",
                 "Choose as many for each" + (", in pairs" if self.antithetic else ""),
             )
-        alone = Imagined(share, self.horizon, self.tail, self.antithetic, self.sharing, self.block)
+        alone = dataclasses.replace(self, rollouts=share)
 
         def values(key: Array, arrays: Any) -> Values:
             return alone(key, policy, model.alone(arrays), task, trajectories, ratios)

@@ -36,6 +36,20 @@ Sharing = Literal["blocks", "none", "all", "rows"]
 FREE_DOUBT = 1.0
 
 
+class Border(NamedTuple):
+    """What is thought of an imagined trajectory that leaves the range of its model's log.
+
+    It ends there with probability 1 - exp(-(beyond / width)²), else it goes on inside.
+
+    Attributes:
+      value: of what would have followed; low, whatever the sign of rewards.
+      width: as a share of the range's own.
+    """
+
+    value: Float[Array, "*seeds"]
+    width: Float[Array, "*seeds"]
+
+
 class Noise(NamedTuple):
     """Standard normal numbers of `B` imagined trajectories of `H` steps.
 
@@ -114,8 +128,8 @@ def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
     return mapped
 
 
-def moves(model: Model, size: int) -> Callable[..., tuple[Any, Array]]:
-    """Next observations of columns, and an ensemble's doubt about them (of other models, none).
+def moves(model: Model, size: int) -> Callable[..., tuple[Any, tuple[Any, Array], Array]]:
+    """Next observations of columns, the same within the range of an ensemble's log, and its doubt.
 
     A trajectory follows one member to its end, chosen by the first number of its first step: one
     that changed at every step would jump between them. Members are written out one after the
@@ -123,14 +137,21 @@ def moves(model: Model, size: int) -> Callable[..., tuple[Any, Array]]:
     """
     if not isinstance(model, Ensemble):
         alone = method_of_columns(model, "step", size)
-        return lambda states, actions, noise, _: (alone(states, actions, noise), jnp.zeros(size))
+        none = jnp.zeros(size)
+
+        def unbounded(states: Any, actions: Any, noise: Array, _: Array) -> Any:
+            following = alone(states, actions, noise)
+            return following, (following, none), none
+
+        return unbounded
     steps = [method_of_columns(model.member(i), "step", size) for i in range(model.size)]
 
-    def move(states: Any, actions: Any, noise: Array, first: Array) -> tuple[Any, Array]:
+    def move(states: Any, actions: Any, noise: Array, first: Array) -> Any:
         each = jnp.stack([step(states, actions, noise[1:]) for step in steps])
         # What is common to both steps of a member, its network, the compiler computes once.
         middle = jnp.stack([step(states, actions, jnp.zeros_like(noise[1:])) for step in steps])
-        return columns(model.choose)(each, first[:1]), columns(model.doubt)(middle)
+        following = columns(model.choose)(each, first[:1])
+        return following, columns(model.confined)(following), columns(model.doubt)(middle)
 
     return move
 
@@ -144,6 +165,7 @@ def returns(
     actions: Any | None = None,
     tail: Callable[[Any, Any], Array] | None = None,
     penalty: Float[Array, ""] | None = None,
+    border: Border | None = None,
 ) -> Float[Array, "B"]:
     """Discounted return of one imagined trajectory a column.
 
@@ -156,6 +178,7 @@ def returns(
       actions: `[..., B]`, what they start with; drawn from the policy if None.
       tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
       penalty: taken from the reward for each unit of an ensemble's doubt beyond `FREE_DOUBT`.
+      border: where the range of an ensemble's log ends trajectories; None keeps them inside.
     """
     size = states.shape[-1]
     act = method_of_columns(policy, "act", size)
@@ -163,7 +186,7 @@ def returns(
     reward, ends = columns(task.reward), columns(task.terminal)
     actions = act(states, noise.first) if actions is None else actions
     # A log of whole numbers must not make whole numbers of what is imagined.
-    moved, _ = jax.eval_shape(advance, states, actions, noise.model[0], noise.model[0])
+    moved, *_ = jax.eval_shape(advance, states, actions, noise.model[0], noise.model[0])
     states = states.astype(jnp.result_type(states, moved.dtype))
     acted = jax.eval_shape(act, states, noise.first)
     actions = actions.astype(jnp.result_type(actions, acted.dtype))
@@ -172,7 +195,7 @@ def returns(
 
     def step(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
         states, actions, weight, total = carry
-        following, doubt = advance(states, actions, drawn[0], noise.model[0])
+        free, (following, beyond), doubt = advance(states, actions, drawn[0], noise.model[0])
         following = following.astype(states.dtype)
         gained = reward(states, actions, following).astype(dtype)
         if penalty is not None:
@@ -180,7 +203,11 @@ def returns(
         gained = weight * gained
         # A select, not a product: what an ended trajectory goes on to imagine may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
-        weight = jnp.where(ends(states, actions, following), 0.0, discount * weight)
+        weight = jnp.where(ends(states, actions, free.astype(states.dtype)), 0.0, discount * weight)
+        if border is not None:
+            stays = jnp.exp(-((beyond / border.width) ** 2)).astype(dtype)
+            total = total + weight * (1 - stays) * border.value.astype(dtype)
+            weight = weight * stays
         actions = act(following, drawn[1]).astype(actions.dtype)
         return (following, actions, weight, total), None
 
