@@ -120,8 +120,18 @@ FAULTS = {
     ),
     "imagined trajectories do not end": (
         "search/values/rollouts.py",
-        "jnp.where(ends(states, actions, following), 0.0, discount * weight)",
+        "jnp.where(ends(states, actions, free), 0.0, discount * weight)",
         "discount * weight",
+    ),
+    "an end beyond the log never imagined": (
+        "search/values/rollouts.py",
+        "ends(states, actions, free)",
+        "ends(states, actions, following)",
+    ),
+    "nothing taken for what follows the border": (
+        "search/values/rollouts.py",
+        "total + jnp.where(weight > 0, lost, 0.0)",
+        "total",
     ),
     "imagined rewards not discounted": (
         "search/values/rollouts.py",

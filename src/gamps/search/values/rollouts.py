@@ -196,6 +196,7 @@ def returns(
     def step(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
         states, actions, weight, total = carry
         free, (following, beyond), doubt = advance(states, actions, drawn[0], noise.model[0])
+        free = free.astype(states.dtype)
         following = following.astype(states.dtype)
         gained = reward(states, actions, following).astype(dtype)
         if penalty is not None:
@@ -203,11 +204,12 @@ def returns(
         gained = weight * gained
         # A select, not a product: what an ended trajectory goes on to imagine may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
-        weight = jnp.where(ends(states, actions, free.astype(states.dtype)), 0.0, discount * weight)
+        weight = jnp.where(ends(states, actions, free), 0.0, discount * weight)
         if border is not None:
             stays = jnp.exp(-((beyond / border.width) ** 2)).astype(dtype)
-            total = total + weight * (1 - stays) * border.value.astype(dtype)
-            weight = weight * stays
+            lost = weight * (1 - stays) * border.value.astype(dtype)
+            total = total + jnp.where(weight > 0, lost, 0.0)
+            weight = jnp.where(weight > 0, weight * stays, 0.0)
         actions = act(following, drawn[1]).astype(actions.dtype)
         return (following, actions, weight, total), None
 
