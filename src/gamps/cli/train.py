@@ -140,6 +140,11 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
         progress.figure(run.folder)
     if state.best == 0:
         console.say("nothing was found that is thought better than the first policy", "yellow")
+        if state.promise is not None and state.start is not None:
+            console.say(
+                f"models promise {state.promise:.4g} of the last one; of the first they say "
+                f"{state.start:.4g}, and the log shows {state.best_promise:.4g}", "yellow"
+            )  # fmt: skip
     elif state.best_promise is not None:
         console.say(f"promised of the learned policy, judged by nobody: {state.best_promise:.4g}")
     console.say(f"written: {run.folder}")
