@@ -47,9 +47,9 @@ def above_in_all(kind: str = "ladder") -> str:
     return f"{sum(row['above'] for row in rows)} of {sum(row['judgements'] for row in rows)}"
 
 
-def refused(*names: str) -> str:
+def refused(*names: str, study: str = "certificate") -> str:
     """Bounds above the truth, of rungs that were refused: as "3 of 90"."""
-    rows = [certificates()[name] for name in names]
+    rows = [certificates(study=study)[name] for name in names]
     return f"{sum(row['refused_above'] for row in rows)} of {sum(row['refused'] for row in rows)}"
 
 
