@@ -214,7 +214,7 @@ def test_the_border_is_as_near_as_the_logging_policy_allows(seldom):
         states = np.clip(free, low, high)
         hazard += (np.abs(free - states) / (high - low) / float(border.width)) ** 2
     ended = 1 - np.exp(-hazard).mean()
-    # The next narrower one is 26 % narrower; five standard errors of 500 trajectories.
+    # The next width is a fifth narrower; five standard errors of 500 trajectories.
     error = 5 * np.sqrt(seldom / 500)
     assert seldom / 2 - error < ended <= seldom + error
     mask, rewards = np.asarray(log.mask), np.asarray(log.rewards)

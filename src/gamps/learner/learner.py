@@ -61,7 +61,7 @@ class Learner:
     ) -> None:
         if trajectories.n_trajectories < 5:
             raise SettingError(
-                "trajectories", f"{trajectories.n_trajectories}", "Evidence needs at least five"
+                "trajectories", f"{trajectories.n_trajectories}", "Learn from at least five"
             )
         s = Settings() if settings is None else settings
         if not isinstance(behaviour, Gaussian):
