@@ -21,8 +21,8 @@ from gamps.trajectories import Trajectories
 
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
-# a thousand transitions, seconds of an iteration and of fitting to a thousand transitions.
-MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 1_130, 1.0, 0.4, 0.5
+# a thousand transitions, seconds of fitting and compiling, and of an iteration.
+MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 720, 2.2, 30, 0.15
 
 
 class Finding(NamedTuple):
@@ -242,7 +242,7 @@ def _cost(log: Trajectories) -> Iterator[Finding]:
     thousands = int(jnp.sum(log.mask)) / 1_000
     memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
     iterations = Settings().iterations
-    minutes = (iterations * SECONDS + SECONDS_MORE * thousands) / 60
+    minutes = (SECONDS + SECONDS_MORE * iterations) / 60
     found = (
         f"about {memory:.1f} GB and {minutes:.0f} min for {iterations} iterations of the default"
     )
