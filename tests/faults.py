@@ -20,7 +20,10 @@ COVERED_BY = {
     "search/gradients/drawn.py": ["test_drawn"],
     "search/gradients/logged.py": ["test_exact", "test_parts"],
     "search/importance.py": ["test_importance", "test_exact"],
+    "learner/": ["test_learner"],
+    "search/logged_climb.py": ["test_logged_climb"],
     "search/streaming/": ["test_streaming"],
+    "search/values/advantages.py": ["test_logged_climb"],
     "search/values/baselines.py": ["test_parts", "test_all_actions"],
     "search/values/exact.py": ["test_exact", "test_parts"],
     "search/values/fitted.py": ["test_imagined", "test_fitted"],
@@ -132,6 +135,26 @@ FAULTS = {
         "search/values/rollouts.py",
         "total + jnp.where(weight > 0, lost, 0.0)",
         "total",
+    ),
+    "V of what follows the last step": (
+        "search/values/advantages.py",
+        "jnp.where(last, 0.0, values[:, 1:])",
+        "values[:, 1:]",
+    ),
+    "a trace that is not discounted": (
+        "search/values/advantages.py",
+        "_discounted_sums(surprises, log, discount * trace)",
+        "_discounted_sums(surprises, log, trace)",
+    ),
+    "a gain by episodes that were learned from": (
+        "search/logged_climb.py",
+        "[~np.asarray(learned)]",
+        "[np.asarray(learned)]",
+    ),
+    "a gain of the log believed whole": (
+        "learner/learner.py",
+        "BELIEVED = 0.5",
+        "BELIEVED = 1.0",
     ),
     "imagined rewards not discounted": (
         "search/values/rollouts.py",

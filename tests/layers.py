@@ -30,6 +30,6 @@ STAGES = [
     {"sampling", "placement"},
     {"importance"},
     {"weights", "fitting", "values", "gradients"},
-    {"algorithm"},
+    {"algorithm", "logged_climb"},
     {"recipes", "streaming"},
 ]

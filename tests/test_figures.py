@@ -102,7 +102,7 @@ def test_constructors_are_written_down():
     package = griffe.load("gamps", extensions=griffe.Extensions(extension), search_paths=sys.path)
     shown = {p.name: str(p.default) for p in package["search.values.imagined.Imagined"].parameters}
     assert shown["rollouts"] == "10"
-    assert shown["penalty"] == "None"
+    assert shown["border"] == "None"
     shown = {p.name: p.default for p in package["search.fitting.drawn.SubsampledFit"].parameters}
     assert shown == {"self": None, "fit": None, "steps": None}
     # Fields of a base are its too; what can only be named comes last.

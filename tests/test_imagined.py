@@ -414,7 +414,7 @@ class Sliding(Model):
 def sliding():
     """An ensemble of one that has seen observations from 0 to 2."""
     one = jnp.ones(1)
-    support = LogRange(0 * one, 2 * one, one, jnp.ones(()))
+    support = LogRange(0 * one, 2 * one, one)
     return Ensemble(Sliding(jnp.ones((1, 1))), 1, support)
 
 

@@ -6,16 +6,19 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
+from benchmarks.robots.known import ROBOTS, controller
+from benchmarks.robots.logs import collected
 from gamps import datasets
-from gamps.envs import Minigolf, pendulum, swimmer
+from gamps.envs import Minigolf, TwoTanks, pendulum, swimmer, tanks
 from gamps.errors import OutputError
 from gamps.policies import Policy
 
@@ -30,7 +33,7 @@ class Domain:
       env: the id that a log names.
       source: what is simulated.
       behaviour: made the log.
-      episodes: in a log.
+      episodes: in a log; of a robot, None: as few as hold 100,000 steps.
       logs: how many logs are reported, seeds 0, 1, …
       horizon: steps after which an episode is cut off.
       bounds: what the actuators clip actions to.
@@ -42,7 +45,7 @@ class Domain:
     env: str
     source: Any
     behaviour: Callable[[], Any]
-    episodes: int
+    episodes: int | None
     logs: int
     horizon: int
     bounds: tuple[float, float]
@@ -61,6 +64,15 @@ def _swimmer(episodes: int, logs: int) -> Domain:
     return Domain(name, name, swimmer.policy, episodes, logs, 200, bounds, 1.0, 10_000, 10)
 
 
+def _robot(name: str) -> Domain:
+    at = ROBOTS[name]
+    behaviour = partial(controller, name)
+    return Domain(
+        at.env, at.env, behaviour, None, 5, at.horizon, (-1.0, 1.0), 1.0, 100_000, ROBOT_FRESH[name]
+    )
+
+
+ROBOT_FRESH = {"hopper": 40, "cheetah": 20, "reacher": 400}
 DOMAINS = {
     "minigolf-50": _golf(50, 20),
     "minigolf-500": _golf(500, 20),
@@ -70,6 +82,10 @@ DOMAINS = {
     "pendulum-100": Domain(
         pendulum.ID, pendulum.ID, pendulum.policy, 100, 10, 1_000, (-3.0, 3.0), 1.0, 5_000, 10
     ),
+    "tanks-100": Domain(
+        tanks.ID, TwoTanks(), tanks.policy, 100, 10, 30, (0.0, 1.0), 0.99, 3_000, 2_000
+    ),
+    **{name: _robot(name) for name in ROBOTS},
 }
 # Settings are tried on these logs and reported on none of them.
 TUNING = (1000, 1001)
@@ -84,9 +100,12 @@ def log_of(name: str, seed: int, root: Path) -> Path:
     if not folder.exists():
         behaviour = domain.behaviour()
         key = jax.random.fold_in(jax.random.key(seed), 0)
-        log = datasets.collect(
-            domain.source, behaviour, key, n=domain.episodes, steps=domain.horizon
-        )
+        if domain.episodes is None:
+            log = collected(name, "medium", seed)
+        else:
+            log = datasets.collect(
+                domain.source, behaviour, key, n=domain.episodes, steps=domain.horizon
+            )
         steps = domain.horizon
         # Another process may have been faster with the same log.
         with contextlib.suppress(OutputError):
@@ -94,13 +113,28 @@ def log_of(name: str, seed: int, root: Path) -> Path:
     return folder
 
 
-def evaluate(name: str, policy: Policy, seed: int) -> float:
-    """Mean return of fresh episodes in the true simulator, the same starts for every policy."""
+def returns(
+    name: str, policy: Policy, seed: int, discount: float | None = None
+) -> Float[np.ndarray, "n"]:
+    """Of fresh episodes in the true simulator, the same starts for every policy.
+
+    Args:
+      name: of the problem.
+      policy: acts.
+      seed: of the log.
+      discount: another than that of the reported return.
+    """
     domain = DOMAINS[name]
     key = jax.random.fold_in(jax.random.key(seed), 1)
     fresh = datasets.collect(domain.source, policy, key, n=domain.fresh, steps=domain.horizon)
-    discounts = domain.discount ** np.arange(fresh.n_steps)
-    return float(np.mean(np.sum(discounts * np.asarray(fresh.rewards), axis=1)))
+    discount = domain.discount if discount is None else discount
+    discounts = discount ** np.arange(fresh.n_steps)
+    return np.sum(discounts * np.asarray(fresh.rewards), axis=1)
+
+
+def evaluate(name: str, policy: Policy, seed: int) -> float:
+    """Mean return of fresh episodes."""
+    return float(np.mean(returns(name, policy, seed)))
 
 
 class Actor(Policy):

@@ -12,23 +12,35 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from domains import DOMAINS, GOLF, evaluate, log_of
+import numpy as np
+from domains import DOMAINS, GOLF, evaluate, log_of, returns
 from jaxtyping import Array
 
+from benchmarks.robots import known
 from benchmarks.studies.simulated import Simulated
 from gamps import datasets
-from gamps.envs import pendulum, swimmer
+from gamps.envs import pendulum, swimmer, tanks
 from gamps.learner import ModelClass, Settings, learn, model_classes
-from gamps.policies import Policy, SoftClipped
+from gamps.policies import Gaussian, LinearGaussianPolicy, Policy, SoftClipped
 from gamps.search.fitting import Keep
 from gamps.tasks import Task
 from gamps.trajectories import split
 
-TASKS = {"minigolf": GOLF.task, "swimmer": swimmer.task, "pendulum": pendulum.task}
+TASKS = {
+    "minigolf": GOLF.task,
+    "swimmer": swimmer.task,
+    "pendulum": pendulum.task,
+    "tanks": tanks.task,
+    "hopper": known.hopper,
+    "cheetah": known.cheetah,
+    "reacher": known.reacher,
+}
 FEATURES = {
     "minigolf": GOLF.model_features,
     "swimmer": swimmer.clipped,
     "pendulum": pendulum.clipped,
+    "tanks": tanks.clipped,
+    **dict.fromkeys(known.ROBOTS, known.clipped),
 }
 STATES = 40  # an iteration, with MuJoCo as the model: a thousand times slower than a network
 TOGETHER = 8  # logs; programs of dozens would take all memory maps that a process has
@@ -43,9 +55,11 @@ def problem(family: str) -> tuple[Task, dict[str, ModelClass]]:
     return TASKS[family](), dict(model_classes(FEATURES[family], rectified=family == "minigolf"))
 
 
-def start(name: str) -> SoftClipped:
+def start(name: str) -> Gaussian:
     """The behaviour policy, bent to the actuators, its deviation in the hands of the search."""
     behaviour = replace(DOMAINS[name].behaviour(), learn_std=False)
+    if not isinstance(behaviour, LinearGaussianPolicy):
+        return behaviour
     return SoftClipped.of(behaviour, *DOMAINS[name].bounds)
 
 
@@ -95,8 +109,8 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
         log, _ = split(log, 0.5, seed=seed)
     behaviour = start(name)
     if variant == "behaviour":
-        value = evaluate(name, silent(behaviour), seed)
-        return {"final": value, "chosen": value, "best": value, "processor_seconds": 0.0}
+        value = _measured(name, seed, behaviour)
+        return value | {"chosen": value["final"], "best": value["final"], "processor_seconds": 0.0}
     (task, chosen), settings = problem(family), Settings()
     if variant == "truth":
         chosen = {"truth": _true(name)}
@@ -106,14 +120,29 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
     key = jax.random.fold_in(jax.random.key(seed), 2)
     outcome = learn(log, task, behaviour, chosen, seed=key, settings=settings)
     seconds, processor = time.perf_counter() - began, time.process_time() - processor
-    last, final = (evaluate(name, silent(p), seed) for p in (outcome.last, outcome.policy))
-    return {
-        "final": final,
-        "last": last,
-        "best": max(last, final),
-        "stochastic": evaluate(name, outcome.policy, seed),
-        "chosen": final,
+    handed_out, last = _measured(name, seed, outcome.policy), outcome.last
+    last_return = evaluate(name, silent(last), seed)
+    shown = np.where(log.mask, log.rewards, 0.0) @ float(task.discount) ** np.arange(log.n_steps)
+    return handed_out | {
+        "last": last_return,
+        "best": max(last_return, handed_out["final"]),
+        "chosen": handed_out["final"],
         "run": outcome.run._asdict(),
+        "shown": float(shown.mean()),
         "seconds": seconds,
         "processor_seconds": processor,
     }
+
+
+def _measured(name: str, seed: int, policy: Policy) -> dict[str, float]:
+    """Fresh returns of the mean action and with noise, with their errors, and discounted."""
+    discount = float(TASKS[name.split("-")[0]]().discount)
+    ways = {
+        "final": returns(name, silent(policy), seed),
+        "stochastic": returns(name, policy, seed),
+        "discounted": returns(name, policy, seed, discount),
+    }
+    means = {way: float(each.mean()) for way, each in ways.items()}
+    errors = {f"{way}_error": float(each.std(ddof=1) / len(each) ** 0.5)
+              for way, each in ways.items()}  # fmt: skip
+    return means | errors

@@ -1,4 +1,4 @@
-"""Who makes the best policy of the same log: gamps, and d3rlpy's BC, IQL, CQL, TD3+BC and AWAC.
+"""Who makes the best policy of the same log: gamps, and six algorithms of d3rlpy.
 
     python benchmarks/peers/run.py all --python PEERS/bin/python   # everything; resumes
     python benchmarks/peers/run.py cell minigolf-50 ours 0         # one training
@@ -40,6 +40,7 @@ LABELS = {
     "cql": "CQL",
     "td3bc": "TD3+BC",
     "awac": "AWAC",
+    "rebrac": "ReBRAC",
     "ours": "gamps",
     "truth": "gamps, true model",
 }
@@ -114,6 +115,19 @@ def run_ours(
         _ours((name,), variants, out, workers, range(min(logs, DOMAINS[name].logs)))
 
 
+@app.command(name="peers")
+def run_peers(*, python: str, domains: tuple[str, ...], out: Path = OUT) -> None:
+    """Run the peers alone.
+
+    Args:
+      python: of the peers' environment.
+      domains: which logs.
+      out: folder for logs and cells.
+    """
+    for name in domains:
+        peers.reported(name, out, python)
+
+
 @app.command
 def cell(
     domain: Annotated[str, tyro.conf.Positional],
@@ -129,7 +143,7 @@ def cell(
 
     Args:
       domain: for example minigolf-50.
-      who: ours, or bc, iql, cql, td3bc, awac.
+      who: ours, or bc, iql, cql, td3bc, awac, rebrac.
       seed: of the log.
       python: of the peers' environment.
       trial: number of a peer's setting; 0 is its default.
@@ -161,7 +175,7 @@ def _kept(out: Path, trials: dict[str, Any]) -> dict[str, dict[str, Any]]:
         chosen = {
             algorithm: max(range(len(tried[algorithm])), key=lambda i: tried[algorithm][i]["mean"])
             if algorithm in tried
-            else 0
+            else (peers.PUBLISHED[algorithm] if name in peers.ROBOTS else 0)
             for algorithm in peers.TRIALS
         }
         for seed in range(domain.logs):

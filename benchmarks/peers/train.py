@@ -21,7 +21,14 @@ import h5py
 import numpy as np
 import structlog
 import torch
-from d3rlpy.algos import AWACConfig, BCConfig, CQLConfig, IQLConfig, TD3PlusBCConfig
+from d3rlpy.algos import (
+    AWACConfig,
+    BCConfig,
+    CQLConfig,
+    IQLConfig,
+    ReBRACConfig,
+    TD3PlusBCConfig,
+)
 from d3rlpy.models.encoders import VectorEncoderFactory
 from d3rlpy.preprocessing import (
     MinMaxActionScaler,
@@ -34,6 +41,7 @@ CONFIGS = {
     "cql": CQLConfig,
     "td3bc": TD3PlusBCConfig,
     "awac": AWACConfig,
+    "rebrac": ReBRACConfig,
 }
 CHECKPOINTS = 10
 WIDTH = 64

@@ -139,11 +139,15 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
     if jax.process_index() == 0:
         progress.figure(run.folder)
     if state.best == 0:
-        console.say("nothing was found that is thought better than the first policy", "yellow")
+        if state.logged is None:
+            console.say("nothing was found that is thought better than the first policy", "yellow")
+        else:
+            console.say("climbed on the log alone; the models are not believed", "yellow")
         if state.promise is not None and state.start is not None:
             console.say(
-                f"models promise {state.promise:.4g} of the last one; of the first they say "
-                f"{state.start:.4g}, and the log shows {state.best_promise:.4g}", "yellow"
+                f"models promise {state.promise:.4g} of the last one; of the policy that made the "
+                f"log they say {state.start:.4g}, and the log of the one handed out "
+                f"{state.best_promise:.4g}", "yellow"
             )  # fmt: skip
     elif state.best_promise is not None:
         console.say(f"promised of the learned policy, judged by nobody: {state.best_promise:.4g}")

@@ -1,6 +1,7 @@
 """The default: a better policy from a log.
 
-Fit an ensemble, climb the all-action gradient in it, ask the ensemble what the policy is worth.
+Climb on the log as far as it carries, then the all-action gradient in an ensemble of models, and
+hand out whichever more is promised of.
 """
 
 from gamps.learner.border import draw_border

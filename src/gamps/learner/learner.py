@@ -1,4 +1,4 @@
-"""The loop of the default: fit an ensemble, climb in it, and ask what the policy is worth."""
+"""The loop of the default: climb on the log, then in an ensemble, and ask what that is worth."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +25,7 @@ from gamps.policies import Annealed, Gaussian, Policy, estimation, natural_units
 from gamps.search import Search
 from gamps.search.fitting import Keep
 from gamps.search.gradients import AllActions
+from gamps.search.logged_climb import climb_on_log
 from gamps.search.sampling import drawn, single
 from gamps.search.values import Border, Imagined, OthersOfState
 from gamps.search.weights import Ones
@@ -35,6 +36,7 @@ FALL = 0.1  # of the learning rate, over a whole training
 UNITS = 2_000  # steps that tell a parameter's natural unit
 FEW = 20  # parameters whose steps need not be shortened
 LOOK = 10  # iterations between two looks at what the policy is worth
+BELIEVED = 0.5  # of a gain by the log's states, which are not those of another policy
 
 
 class Learner:
@@ -79,6 +81,7 @@ class Learner:
         self.shown = float((rewards @ powers).mean())
         self.search = _search(trajectories, task, behaviour, s)
         self.border: Border | None = None
+        self.first: tuple[Policy, float | None] | None = None
 
     def start(self) -> Progress:
         """Before the first iteration."""
@@ -94,9 +97,13 @@ class Learner:
         return progress._replace(run=run)
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
-        """One iteration; the first fits the models, and some ask them what the policy is worth."""
+        """One iteration; the first climbs on the log, and some ask what the policy is worth."""
         key_fit, key_border, key_climb, key_worth = jax.random.split(self.key, 4)
+        if self.first is None:
+            self.first = self._climb_on_log(jax.random.fold_in(self.key, 4))
         if progress.state.model is None:
+            first, promise = self.first
+            progress = Progress(self.search.init(first), first, RunState(logged=promise))
             progress = self._fit_models(key_fit, progress)
         if self.border is None and self.settings.border:
             self._draw_border(key_border, progress.state.model)
@@ -104,13 +111,27 @@ class Learner:
         progress = progress._replace(state=state)
         done = int(state.iteration)
         if done % LOOK == 0 or done == self.settings.iterations:
-            progress = self._compare_with_start(key_worth, progress)
+            progress = self._compare(key_worth, progress, self.first[0])
         names = ("gradient_norm", "ess", "pareto_k")
         metrics = {name: float(getattr(info, name)[0]) for name in names}
         run = progress.run
         if run.estimate is not None and run.promise is not None:
             metrics |= {"estimate": run.estimate, "promise": run.promise}
         return progress, metrics
+
+    def _climb_on_log(self, key: Array) -> tuple[Policy, float | None]:
+        """Once a process: the first policy, and what the log promises of it if it is another."""
+        s, units, discount = self.settings, self.search.units, float(self.task.discount)
+        if not s.clip:
+            return self.behaviour, None
+        climbed = climb_on_log(
+            key, self.behaviour, units, self.trajectories, discount, trace=s.trace, clip=s.clip
+        )
+        promise = self.shown + BELIEVED * climbed.gain - climbed.error
+        if not promise > self.shown:
+            return self.behaviour, None
+        std = self.behaviour.log_std + jnp.log(s.least_std)
+        return eqx.tree_at(lambda p: p.log_std, climbed.policy, std), promise
 
     def _fit_models(self, key: Array, progress: Progress) -> Progress:
         """An ensemble of the first class."""
@@ -128,8 +149,8 @@ class Learner:
         values: Any = self.search.values
         self.search = replace(self.search, values=replace(values, border=self.border))
 
-    def _compare_with_start(self, key: Array, progress: Progress) -> Progress:
-        """Hand out the policy unless less is promised of it than the log shows of the start.
+    def _compare(self, key: Array, progress: Progress, first: Policy) -> Progress:
+        """Hand out the policy unless less is promised of it than the log shows of the first.
 
         Prefer the policy on ties, as between all that never fall: it has climbed on.
         """
@@ -139,11 +160,12 @@ class Learner:
         after = worth(key, policy, *parts)
         promise = promised(before, after, self.shown)
         run = run._replace(start=before, estimate=after, promise=promise)
-        if np.isfinite(promise) and promise >= self.shown:
+        least = self.shown if run.logged is None else run.logged
+        if np.isfinite(promise) and promise >= least:
             run = run._replace(best=int(progress.state.iteration), best_promise=promise)
             return progress._replace(best=policy, run=run)
-        run = run._replace(best=0, best_promise=self.shown)
-        return progress._replace(best=self.behaviour, run=run)
+        run = run._replace(best=0, best_promise=least)
+        return progress._replace(best=first, run=run)
 
 
 def learn(
@@ -199,7 +221,6 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Sett
     # Many parameters that move by one unit each move a policy by many.
     size = sum(leaf.size for leaf in jax.tree.leaves(units))
     units = jax.tree.map(lambda unit: unit * min(1.0, FEW / size) ** 0.5, units)
-    rewards = np.asarray(trajectories.rewards)[np.asarray(trajectories.mask)]
     return Search(
         trajectories,
         task,
@@ -210,7 +231,6 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Sett
             horizon=s.horizon,
             antithetic=False,
             sharing="rows",
-            penalty=jnp.asarray(s.pessimism * rewards.std()) if s.pessimism else None,
         ),
         baseline=OthersOfState(),
         learning_rate=s.learning_rate,

@@ -114,4 +114,4 @@ def _together(models: Sequence[Model], log: Trajectories) -> Ensemble:
     arrays = [eqx.filter(model, eqx.is_array) for model in models]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
     members = eqx.combine(stacked, models[0])
-    return Ensemble(members, len(models), LogRange.of(log)).calibrated(log)
+    return Ensemble(members, len(models), LogRange.of(log))

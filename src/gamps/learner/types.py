@@ -11,10 +11,12 @@ class Settings(NamedTuple):
     """What is the same in every problem.
 
     Attributes:
-      iterations: policy steps.
+      iterations: policy steps in the models.
       learning_rate: in natural units, falling to a tenth over all iterations.
       first_std: of the policy, relative to the behaviour's standard deviation.
       least_std: the same at the end.
+      trace: of the advantages that are climbed on before the models, λ.
+      clip: of the ratios there; 0 starts in the models at once.
       states: logged states an iteration.
       actions: fresh ones at each.
       roll: imagined steps that states are moved on, at most.
@@ -22,7 +24,6 @@ class Settings(NamedTuple):
       members: of the ensemble.
       border: share of the logging policy's imagined trajectories that end beyond the range of the
         log, which says how far beyond; 0 lets none end there.
-      pessimism: what one unit of doubt costs, in standard deviations of the logged rewards.
       largest_kl: of one step.
     """
 
@@ -30,13 +31,14 @@ class Settings(NamedTuple):
     learning_rate: float = 0.06
     first_std: float = 0.5
     least_std: float = 0.25
+    trace: float = 0.6
+    clip: float = 2.0
     states: int = 200
     actions: int = 16
     roll: int = 50
     horizon: int = 50
     members: int = 5
     border: float = 0.1
-    pessimism: float = 0.0
     largest_kl: float = 0.5
 
 
@@ -44,14 +46,16 @@ class RunState(NamedTuple):
     """Decisions and findings of a training so far, such as JSON holds.
 
     Attributes:
-      best: the iteration whose policy would be handed out; 0 is the start, None before anything
+      best: the iteration whose policy would be handed out; 0 is the first, None before anything
         was compared.
       best_promise: what is promised of that policy's return; None where nothing is.
       stopped: why the training ended by itself; empty while it goes on.
       model_class: of the ensemble, by its name; empty before it is fitted, and without one.
-      start: imagined return of the start at the last look; None before the first.
+      logged: what is promised of the policy that was climbed on the log alone, which is then the
+        first; None where that led nowhere, and the first made the log.
+      start: imagined return of the policy that made the log; None before the first look.
       estimate: the same of the policy.
-      promise: the estimate, less what the models get wrong of the start; an opinion of a policy
+      promise: the estimate, less what the models get wrong of `start`; an opinion of a policy
         that was made to please them, and no bound.
     """
 
@@ -59,6 +63,7 @@ class RunState(NamedTuple):
     best_promise: float | None = None
     stopped: str = ""
     model_class: str = ""
+    logged: float | None = None
     start: float | None = None
     estimate: float | None = None
     promise: float | None = None
@@ -85,7 +90,7 @@ class Outcome(NamedTuple):
       policy: the one to hand out.
       ladder: policies on the way to it, the nearest to the logging one first: what
         `gamps.evaluate` is to judge, by episodes that were not learned from.
-      last: the policy of the last iteration; handed out unless the models prefer the start.
+      last: the policy of the last iteration; handed out unless more is promised of the first.
       run: decisions and findings.
       model: an ensemble.
     """

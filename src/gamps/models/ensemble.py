@@ -1,4 +1,4 @@
-"""Several models as one: their mixture, and where they disagree."""
+"""Several models as one: their mixture, within the range of their log."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ class LogRange(eqx.Module):
       low: `[D]`, the least observation of the log in each dimension; imagined ones stay above.
       high: `[D]`, the largest.
       unit: `[D]`, standard deviation of the logged differences.
-      typical: how far members disagree on the log, in that unit.
     """
 
     low: Float[Array, "*seeds D"]
     high: Float[Array, "*seeds D"]
     unit: Float[Array, "*seeds D"]
-    typical: Float[Array, "*seeds"]
 
     @classmethod
     def of(cls, trajectories: Trajectories) -> LogRange:
-        """Before any model is fitted, disagreement has its plain unit."""
+        """Of a log."""
         mask = trajectories.mask[..., None]
         observations, following = trajectories.states, trajectories.next_states
         count = jnp.sum(mask)
@@ -44,7 +42,6 @@ class LogRange(eqx.Module):
             jnp.min(observed, axis=(0, 1)),
             jnp.max(observed, axis=(0, 1)),
             jnp.sqrt(jnp.where(square > 0, square, 1.0)),
-            jnp.ones((), differences.dtype),
         )
 
 
@@ -55,9 +52,8 @@ class Ensemble(Model):
       members: a model whose every array has a leading axis of members, as
         `eqx.filter_vmap(make)(keys)` gives.
       size: how many.
-      support: keeps what the ensemble imagines in the range of the log and says what `doubt` is
-        compared with; None leaves observations as they come. An end that lies beyond the range
-        of the log is then never imagined.
+      support: keeps what the ensemble imagines in the range of the log; None leaves observations
+        as they come.
     """
 
     members: Any
@@ -134,31 +130,3 @@ class Ensemble(Model):
         inside = jnp.clip(following, low, high).astype(following.dtype)
         width = jnp.where(high > low, high - low, unit)
         return inside, jnp.sum(jnp.abs(following - inside) / width)
-
-    def doubt(self, each: Float[Array, "K D"]) -> Float[Array, ""]:
-        """How far the members' next observations without noise lie apart.
-
-        One is what is usual on the log; without a `support` it is in the observations' own unit.
-        """
-        spread = each - jnp.mean(each, axis=0)
-        if self.support is not None:
-            spread = spread / (self.support.unit * self.support.typical)
-        return jnp.sqrt(jnp.mean(spread**2))
-
-    def calibrated(self, trajectories: Trajectories) -> Ensemble:
-        """The same ensemble, its doubt on the log having a mean of one."""
-        if self.support is None:
-            return self
-        plain = eqx.tree_at(lambda s: s.typical, self.support, jnp.ones_like(self.support.typical))
-        bare = Ensemble(self.members, self.size, plain)
-
-        def doubt(observation: Any, action: Any) -> Array:
-            none = jnp.zeros(self.noise_size - 1, plain.unit.dtype)
-            return bare.doubt(bare._each("step", observation, action, none))
-
-        mask = trajectories.mask
-        doubts = jax.vmap(jax.vmap(doubt))(trajectories.states, trajectories.actions)
-        typical = jnp.sum(jnp.where(mask, doubts, 0.0)) / jnp.sum(mask)
-        tiny = jnp.finfo(typical.dtype).tiny ** 0.5
-        support = eqx.tree_at(lambda s: s.typical, plain, jnp.maximum(typical, tiny))
-        return Ensemble(self.members, self.size, support)

@@ -10,6 +10,8 @@ import numpy as np
 from gamps.errors import CheckpointError
 from gamps.learner import Progress, RunState
 
+GONE = {"[0].model.support.typical"}  # arrays of version 0.1 that are of no use any more
+
 
 @runtime_checkable
 class Training(Protocol):
@@ -45,6 +47,7 @@ def restored(like: Progress, arrays: Mapping[str, np.ndarray]) -> Progress:
     fix = "Resume with the settings of the run, or start a new one"
     named = _named(like)
     expected = {name for name, _ in named}
+    arrays = {name: array for name, array in arrays.items() if name not in GONE}
     for name in sorted(expected ^ set(arrays)):
         problem = "missing" if name in expected else "not expected"
         raise CheckpointError(name, problem, fix)

@@ -57,5 +57,4 @@ class EachMember(eqx.Module):
 
         arrays = jax.lax.map(fit_arrays, (jax.random.split(key, model.size), arrays))
         fitted = Ensemble(eqx.combine(arrays, static), model.size, model.support)
-        fitted = fitted.calibrated(trajectories)
         return fitted, negative_log_likelihood(fitted, trajectories, weights)

@@ -5,6 +5,7 @@ baseline is a callable `(policy, trajectories, ratios, values) -> weighted_basel
 come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weighs the scores with.
 """
 
+from gamps.search.values.advantages import ValueNetwork, logged_advantages, value_network
 from gamps.search.values.baselines import (
     MinimumVariance,
     NoBaseline,
@@ -34,5 +35,8 @@ __all__ = [
     "PerTime",
     "Regression",
     "StateValue",
+    "ValueNetwork",
     "Values",
+    "logged_advantages",
+    "value_network",
 ]

@@ -51,8 +51,6 @@ class Imagined(eqx.Module):
       sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
         common random numbers. `benchmarks.engine noise` shows why the first is the default. "rows":
         the steps of a trajectory, none of them padded, for several actions of one state compared.
-      penalty: of an ensemble's doubt, in units of reward, for which all members look at every
-        step. None, the default, needs one member a step.
       border: where the range of an ensemble's log ends trajectories.
       block: trajectories rolled out side by side.
     """
@@ -63,7 +61,6 @@ class Imagined(eqx.Module):
     antithetic: bool = eqx.field(default=True, static=True)
     sharing: Sharing = eqx.field(default="blocks", static=True)
     block: int = eqx.field(default=2000, static=True)
-    penalty: Float[Array, "*seeds"] | None = None
     border: Border | None = None
 
     def __check_init__(self) -> None:
@@ -89,7 +86,7 @@ class Imagined(eqx.Module):
         ratios: Ratios,
     ) -> Values:
         """Q at the logged pairs, V at the logged states."""
-        if isinstance(model, Ensemble) and model.size > 1 and self.penalty is None:
+        if isinstance(model, Ensemble) and model.size > 1:
             members = self._members_in_turn if self.sharing == "rows" else self._each_member
             return members(key, policy, model, task, trajectories, ratios)
         key_noise, key_tail = jax.random.split(key)
@@ -136,9 +133,7 @@ class Imagined(eqx.Module):
                     lambda x: jnp.repeat(x, self.rollouts, axis=-1),
                     (states, actions if given else None),
                 )
-                total = returns(
-                    policy, model, task, noise, states, actions, tail, self.penalty, self.border
-                )
+                total = returns(policy, model, task, noise, states, actions, tail, self.border)
                 return jnp.mean(total.reshape(starts, self.rollouts), axis=1)
 
             return block

@@ -32,8 +32,6 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 Sharing = Literal["blocks", "none", "all", "rows"]
-# Up to this much doubt, in units of what is usual on the log, nothing is taken from the reward.
-FREE_DOUBT = 1.0
 
 
 class Border(NamedTuple):
@@ -128,8 +126,8 @@ def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
     return mapped
 
 
-def moves(model: Model, size: int) -> Callable[..., tuple[Any, tuple[Any, Array], Array]]:
-    """Next observations of columns, the same within the range of an ensemble's log, and its doubt.
+def moves(model: Model, size: int) -> Callable[..., tuple[Any, tuple[Any, Array]]]:
+    """Next observations of columns, the same within the range of an ensemble's log, how far beyond.
 
     A trajectory follows one member to its end, chosen by the first number of its first step: one
     that changed at every step would jump between them. Members are written out one after the
@@ -141,17 +139,15 @@ def moves(model: Model, size: int) -> Callable[..., tuple[Any, tuple[Any, Array]
 
         def unbounded(states: Any, actions: Any, noise: Array, _: Array) -> Any:
             following = alone(states, actions, noise)
-            return following, (following, none), none
+            return following, (following, none)
 
         return unbounded
     steps = [method_of_columns(model.member(i), "step", size) for i in range(model.size)]
 
     def move(states: Any, actions: Any, noise: Array, first: Array) -> Any:
         each = jnp.stack([step(states, actions, noise[1:]) for step in steps])
-        # What is common to both steps of a member, its network, the compiler computes once.
-        middle = jnp.stack([step(states, actions, jnp.zeros_like(noise[1:])) for step in steps])
         following = columns(model.choose)(each, first[:1])
-        return following, columns(model.confined)(following), columns(model.doubt)(middle)
+        return following, columns(model.confined)(following)
 
     return move
 
@@ -164,7 +160,6 @@ def returns(
     states: Any,
     actions: Any | None = None,
     tail: Callable[[Any, Any], Array] | None = None,
-    penalty: Float[Array, ""] | None = None,
     border: Border | None = None,
 ) -> Float[Array, "B"]:
     """Discounted return of one imagined trajectory a column.
@@ -177,7 +172,6 @@ def returns(
       states: `[..., B]`, where the trajectories start.
       actions: `[..., B]`, what they start with; drawn from the policy if None.
       tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
-      penalty: taken from the reward for each unit of an ensemble's doubt beyond `FREE_DOUBT`.
       border: where the range of an ensemble's log ends trajectories; None keeps them inside.
     """
     size = states.shape[-1]
@@ -195,13 +189,10 @@ def returns(
 
     def step(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
         states, actions, weight, total = carry
-        free, (following, beyond), doubt = advance(states, actions, drawn[0], noise.model[0])
+        free, (following, beyond) = advance(states, actions, drawn[0], noise.model[0])
         free = free.astype(states.dtype)
         following = following.astype(states.dtype)
-        gained = reward(states, actions, following).astype(dtype)
-        if penalty is not None:
-            gained = gained - jnp.asarray(penalty, dtype) * jnp.maximum(doubt - FREE_DOUBT, 0.0)
-        gained = weight * gained
+        gained = weight * reward(states, actions, following).astype(dtype)
         # A select, not a product: what an ended trajectory goes on to imagine may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
         weight = jnp.where(ends(states, actions, free), 0.0, discount * weight)

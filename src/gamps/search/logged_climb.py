@@ -1,0 +1,126 @@
+"""Climb on the logged actions themselves, as far as the log carries, and see what that is worth.
+
+No model is asked: where models cannot be believed, this is what the log alone supports.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+from gamps.policies import Policy, log_probs
+from gamps.search.values import logged_advantages, value_network
+from gamps.trajectories import Trajectories, flat
+
+SIZE = 1024  # steps of an update
+PASSES, UPDATES = 40, 4_000  # at most
+RATE = 1.5e-3  # of Adam, in units
+HELD_OUT = 5  # every fifth episode tells what the others have led to
+
+
+class LoggedClimb(NamedTuple):
+    """Where it led.
+
+    Attributes:
+      policy: after all updates, the mean of the later ones.
+      gain: in discounted return, by episodes that it did not learn from; states are the log's.
+      error: standard error of the gain.
+    """
+
+    policy: Policy
+    gain: float
+    error: float
+
+
+def climb_on_log(
+    key: Key[Array, ""],
+    policy: Policy,
+    units: Any,
+    log: Trajectories,
+    discount: float,
+    *,
+    trace: float,
+    clip: float,
+) -> LoggedClimb:
+    """Raise the ratio of actions that turned out better than usual, and lower that of others.
+
+    A step's ratio is not raised beyond 1 + `clip`, nor lowered beyond 1 - `clip`.
+
+    Args:
+      key: of V and of minibatches.
+      policy: made the log.
+      units: a step of one in each parameter.
+      log: its advantages are the logging policy's.
+      discount: of returns.
+      trace: λ of the advantages.
+      clip: of ratios.
+    """
+    key_value, key_climb = jax.random.split(key)
+    value = value_network(key_value, log, discount)
+    advantages = logged_advantages(value, log, discount, trace)
+    learned = jnp.arange(len(log.mask)) % HELD_OUT != HELD_OUT - 1
+    updates = min(PASSES * max(int(log.mask.sum()) // SIZE, 1), UPDATES)
+    policy = _climb(key_climb, policy, units, log, advantages, learned, clip, updates)
+    gains = np.asarray(_gains(policy, log, advantages, discount))[~np.asarray(learned)]
+    error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
+    return LoggedClimb(policy, float(gains.mean()), float(error))
+
+
+@eqx.filter_jit
+def _climb(
+    key: Array,
+    policy: Policy,
+    units: Any,
+    log: Trajectories,
+    advantages: Float[Array, "N T"],
+    learned: Array,
+    clip: float,
+    updates: int,
+) -> Policy:
+    parameters, static = eqx.partition(policy, eqx.is_inexact_array)
+    used = flat(log.mask & learned[:, None])
+    rows, count = jnp.argsort(~used, stable=True), jnp.sum(used)
+    pairs = (flat(log.states), flat(log.actions), flat(log.behaviour_log_prob))
+    scaled = flat(advantages)
+    usual = jnp.sum(jnp.where(used, scaled, 0.0)) / count
+    deviation = jnp.sqrt(jnp.sum(jnp.where(used, (scaled - usual) ** 2, 0.0)) / count)
+    scaled = (scaled - usual) / jnp.maximum(deviation, jnp.finfo(deviation.dtype).tiny)
+    adam = optax.scale_by_adam()
+
+    def update(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, None]:
+        (parameters, moments, mean), (key, share) = carry, drawn
+        at = rows[jax.random.randint(key, (SIZE,), 0, count)]
+        states, actions, before = (x[at] for x in pairs)
+
+        def surrogate(parameters: Any) -> Array:
+            now = jax.vmap(eqx.combine(parameters, static).log_prob)(states, actions)
+            ratio = jnp.exp(now - before)
+            kept = jnp.clip(ratio, 1 - clip, 1 + clip)
+            return -jnp.mean(jnp.minimum(ratio * scaled[at], kept * scaled[at]))
+
+        steps, moments = adam.update(jax.grad(surrogate)(parameters), moments)
+        parameters = jax.tree.map(
+            lambda p, step, unit: p - RATE * unit * step, parameters, steps, units
+        )
+        mean = jax.tree.map(lambda m, p: m + share.astype(p.dtype) * (p - m), mean, parameters)
+        return (parameters, moments, mean), None
+
+    later = jnp.arange(updates) - updates // 2
+    drawn = (jax.random.split(key, updates), 1.0 / jnp.maximum(later, 1))
+    carry = (parameters, adam.init(parameters), parameters)
+    (*_, mean), _ = jax.lax.scan(update, carry, drawn)
+    return eqx.combine(mean, static)
+
+
+@eqx.filter_jit
+def _gains(
+    policy: Policy, log: Trajectories, advantages: Float[Array, "N T"], discount: float
+) -> Float[Array, "N"]:
+    """Σ_t γ^t (ratio - 1) advantage, of each episode."""
+    ratios = jnp.exp(log_probs(policy, log) - log.behaviour_log_prob)
+    powers = jnp.asarray(discount, ratios.dtype) ** jnp.arange(log.n_steps)
+    return jnp.sum(jnp.where(log.mask, powers * (ratios - 1) * advantages, 0.0), axis=1)
