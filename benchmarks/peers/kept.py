@@ -13,6 +13,8 @@ from gamps._utils import summaries
 from gamps.errors import SettingError
 
 LISTS = {"each": "final", "each_chosen": "chosen", "each_best": "best"}
+# Of gamps, the logging policy and actions at random: with noise, discounted, and promised.
+OURS = ("final_error", "stochastic", "stochastic_error", "discounted", "promise", "shown")
 
 
 def row(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -24,6 +26,7 @@ def row(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "least": min(lists["each"]),
         "seeds": [r["seed"] for r in runs],
         **lists,
+        **{f"each_{key}": [r[key] for r in runs] for key in OURS if all(key in r for r in runs)},
         "each_last": [r.get("last", r["final"]) for r in runs],
         "each_seconds": seconds,
         "seconds": float(np.median(seconds)),

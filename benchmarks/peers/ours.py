@@ -63,6 +63,35 @@ def start(name: str) -> Gaussian:
     return SoftClipped.of(behaviour, *DOMAINS[name].bounds)
 
 
+def at_random(name: str) -> _Uniform:
+    """Any action that the actuators have, all equally likely."""
+    low, high = DOMAINS[name].bounds
+    shape = DOMAINS[name].behaviour().log_std.shape
+    return _Uniform(jnp.full(shape, low, dtype=float), jnp.full(shape, high, dtype=float))
+
+
+class _Uniform(Policy):
+    """Between two actions, by the normal distribution function of the noise."""
+
+    low: Array
+    high: Array
+
+    @property
+    def noise_size(self) -> int:
+        """One number a dimension."""
+        return len(self.low)
+
+    def act(self, observation: Any, noise: Array) -> Any:
+        """Anywhere."""
+        del observation
+        return self.low + (self.high - self.low) * jax.scipy.stats.norm.cdf(noise)
+
+    def log_prob(self, observation: Any, action: Any) -> Array:
+        """The same everywhere."""
+        del observation, action
+        return -jnp.sum(jnp.log(self.high - self.low))
+
+
 def silent(policy: Any) -> Policy:
     """The mean action."""
     return _Mean(policy)
@@ -108,8 +137,10 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
     if variant == HALF:
         log, _ = split(log, 0.5, seed=seed)
     behaviour = start(name)
-    if variant == "behaviour":
-        value = _measured(name, seed, behaviour)
+    if variant in ("behaviour", "random"):
+        value = _measured(name, seed, behaviour if variant == "behaviour" else at_random(name))
+        if variant == "random":  # it has no mean action to speak of
+            value["final"] = value["stochastic"]
         return value | {"chosen": value["final"], "best": value["final"], "processor_seconds": 0.0}
     (task, chosen), settings = problem(family), Settings()
     if variant == "truth":

@@ -42,6 +42,7 @@ LABELS = {
     "awac": "AWAC",
     "rebrac": "ReBRAC",
     "ours": "gamps",
+    "random": "actions at random",
     "truth": "gamps, true model",
 }
 app = SubcommandApp()
@@ -86,6 +87,7 @@ def run_all(
       workers: processes for our trainings; a peer's training has one core.
     """
     _ours(domains, ("behaviour", "default"), out, workers)
+    _ours(domains, ("random",), out, workers, seeds=[0])
     small = tuple(name for name in domains if name in SMALL)
     _ours(small, ("truth", *(v for v in ours.VARIANTS if v != "default")), out, workers)
     for name in domains:
@@ -105,7 +107,7 @@ def run_ours(
     """Run trainings of ours alone.
 
     Args:
-      variants: default, half.
+      variants: default, half, behaviour, random.
       domains: which logs.
       logs: of each.
       out: folder for logs and cells.
@@ -163,6 +165,8 @@ def cell(
 
 def _result(path: Path, seed: int) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["result"]
+    if "run" in result:
+        result["promise"] = result["run"]["best_promise"]
     return result | {"seed": seed}
 
 
@@ -179,7 +183,7 @@ def _kept(out: Path, trials: dict[str, Any]) -> dict[str, dict[str, Any]]:
             for algorithm in peers.TRIALS
         }
         for seed in range(domain.logs):
-            for variant in ("behaviour", "truth", *ours.VARIANTS):
+            for variant in ("random", "behaviour", "truth", *ours.VARIANTS):
                 path = out / "ours" / f"{name}-{variant}-{seed}.json"
                 if path.exists():
                     who = "ours" if variant == "default" else variant
