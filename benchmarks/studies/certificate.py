@@ -90,7 +90,7 @@ def certificate(
     *,
     logs: int = 20,
     cases: tuple[str, ...] = CASES,
-    iterations: int = 160,
+    iterations: int = 80,
     first: int = 0,
     out: Path = Path("runs/certificate"),
     workers: int = 2,
