@@ -143,8 +143,13 @@ FAULTS = {
     ),
     "a trace that is not discounted": (
         "search/values/advantages.py",
-        "_discounted_sums(surprises, log, discount * trace)",
-        "_discounted_sums(surprises, log, trace)",
+        "discount * trace * jnp.minimum(ratios, 1.0)",
+        "trace * jnp.minimum(ratios, 1.0)",
+    ),
+    "a trace of another policy that is not cut": (
+        "search/values/advantages.py",
+        "jnp.minimum(ratios, LARGEST) * surprises",
+        "ratios * surprises",
     ),
     "a gain by episodes that were learned from": (
         "search/logged_climb.py",

@@ -35,6 +35,7 @@ from gamps.tasks import Task
 KEY = jax.random.key(5)
 GOLF = Minigolf()
 SMALL = Settings(iterations=80, states=60, actions=8, roll=5, horizon=20, members=3)
+IN_MODELS = SMALL._replace(clip=0.0)  # alone
 
 
 def golf_log(n=60, key=KEY):
@@ -95,7 +96,7 @@ def test_learns_a_better_policy_and_repeats():
 def test_a_known_model_is_kept():
     known = ModelClass(lambda *_: GOLF, Keep())
     outcome = learn(
-        golf_log(20), GOLF.task(), behaviour(), {"truth": known}, seed=KEY, settings=SMALL
+        golf_log(20), GOLF.task(), behaviour(), {"truth": known}, seed=KEY, settings=IN_MODELS
     )
     assert outcome.run.model_class == "truth"
     assert mean_return(outcome.policy) > -5.5
@@ -104,7 +105,7 @@ def test_a_known_model_is_kept():
 def test_of_policies_worth_the_same_the_last_is_handed_out():
     task = Task(lambda *_: jnp.ones(()), 0.99)
     classes = {"quadratic": QUADRATIC}
-    outcome = learn(golf_log(20), task, behaviour(), classes, seed=KEY, settings=SMALL)
+    outcome = learn(golf_log(20), task, behaviour(), classes, seed=KEY, settings=IN_MODELS)
     assert outcome.run.best == SMALL.iterations
 
 
@@ -119,7 +120,7 @@ def test_worth_of_the_true_model_is_the_true_return():
 
 def test_network_class_is_fitted_and_small_logs_are_refused():
     log = golf_log(20)
-    settings = SMALL._replace(iterations=2, members=2)
+    settings = IN_MODELS._replace(iterations=2, members=2)
     classes = model_classes(GOLF.model_features, rectified=True)
     outcome = learn(log, GOLF.task(), behaviour(), classes, seed=KEY, settings=settings)
     assert outcome.run.model_class == "network"

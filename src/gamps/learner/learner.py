@@ -20,14 +20,22 @@ from gamps.learner.border import draw_border
 from gamps.learner.imagined_return import promised, worth
 from gamps.learner.model_classes import Classes, ensemble, model_classes, unfitted
 from gamps.learner.types import Outcome, Progress, RunState, Settings
-from gamps.models import Ensemble
-from gamps.policies import Annealed, Gaussian, Policy, estimation, natural_units
+from gamps.models import Ensemble, WithChoice, concatenated
+from gamps.policies import (
+    Annealed,
+    Boltzmann,
+    Gaussian,
+    Policy,
+    Sharpened,
+    estimation,
+    natural_units,
+)
 from gamps.search import Search
 from gamps.search.fitting import Keep
 from gamps.search.gradients import AllActions
 from gamps.search.logged_climb import climb_on_log
 from gamps.search.sampling import drawn, single
-from gamps.search.values import Border, Imagined, OthersOfState
+from gamps.search.values import Border, Imagined, NoBaseline, OthersOfState
 from gamps.search.weights import Ones
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -46,7 +54,7 @@ class Learner:
       key: all randomness.
       trajectories: the log.
       task: the known reward, termination and discount.
-      behaviour: the policy that made the log, where the search starts; a Gaussian.
+      behaviour: the policy that made the log, where the search starts; a Gaussian, or a softmax.
       classes: from `model_classes`, or your own; the first is fitted.
       settings: the same for every problem by default.
     """
@@ -66,10 +74,9 @@ class Learner:
                 "trajectories", f"{trajectories.n_trajectories}", "Learn from at least five"
             )
         s = Settings() if settings is None else settings
-        if not isinstance(behaviour, Gaussian):
-            raise SettingError(
-                "behaviour", type(behaviour).__name__, "Start from a Gaussian policy"
-            )
+        if not isinstance(behaviour, (Gaussian, Boltzmann)):
+            fix = "Start from a Gaussian policy, or for choices from a Boltzmann"
+            raise SettingError("behaviour", type(behaviour).__name__, fix)
         for name, least in (("iterations", 1), ("members", 2)):
             if getattr(s, name) < least:
                 raise SettingError(name, f"{getattr(s, name)}", f"Choose at least {least}")
@@ -130,6 +137,8 @@ class Learner:
         promise = self.shown + BELIEVED * climbed.gain - climbed.error
         if not promise > self.shown:
             return self.behaviour, None
+        if not isinstance(self.behaviour, Gaussian):
+            return climbed.policy, promise
         std = self.behaviour.log_std + jnp.log(s.least_std)
         return eqx.tree_at(lambda p: p.log_std, climbed.policy, std), promise
 
@@ -183,8 +192,9 @@ def learn(
     Args:
       trajectories: the log.
       task: the known reward, termination and discount.
-      behaviour: the policy that made the log, where the search starts; a Gaussian. None starts at
-        an affine one: the one that made the log, if its densities tell, or one fitted to actions.
+      behaviour: the policy that made the log, where the search starts; a Gaussian, or for choices
+        a softmax. None starts at an affine one: the one that made the log, if its densities tell,
+        or one fitted to actions.
       classes: from `model_classes`, or your own; the first is fitted. None takes observations and
         actions as they are.
       seed: of everything random: a number, or a key of `jax.random`.
@@ -196,9 +206,12 @@ def learn(
     """
     key = jax.random.key(seed) if isinstance(seed, int) else seed
     if behaviour is None:
-        fitted = estimation.fit(key, trajectories, "affine")
+        kind = "affine" if trajectories.actions.dtype.kind == "f" else "choices"
+        fitted = estimation.fit(key, trajectories, kind)
         behaviour = estimation.recognised(fitted, trajectories)
-    known = model_classes() if classes is None else classes
+    count = behaviour.choices
+    known = model_classes(concatenated if count is None else WithChoice(count))
+    known = known if classes is None else classes
     learner = Learner(key, trajectories, task, behaviour, known, settings=settings)
     progress = learner.start()
     for i in range(learner.total):
@@ -212,12 +225,15 @@ def learn(
     return Outcome(progress.best, ladder, state.policy, progress.run, state.model)
 
 
-def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Settings) -> Search:
+def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settings) -> Search:
     """In a model that is handed to it."""
-    std = jnp.exp(behaviour.log_std)
     units = _units(behaviour, trajectories)
-    # The deviation is annealed, whatever its gradient says.
-    units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
+    explore: Any = Sharpened(s.least_std ** (-1 / s.iterations))
+    if isinstance(behaviour, Gaussian):
+        std = jnp.exp(behaviour.log_std)
+        explore = Annealed(s.first_std * std, s.least_std * std, s.iterations)
+        # The deviation is annealed, whatever its gradient says.
+        units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
     # Many parameters that move by one unit each move a policy by many.
     size = sum(leaf.size for leaf in jax.tree.leaves(units))
     units = jax.tree.map(lambda unit: unit * min(1.0, FEW / size) ** 0.5, units)
@@ -232,12 +248,13 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Gaussian, s: Sett
             antithetic=False,
             sharing="rows",
         ),
-        baseline=OthersOfState(),
+        # Summed over all choices, what is the same for them adds nothing.
+        baseline=OthersOfState() if behaviour.choices is None else NoBaseline(),
         learning_rate=s.learning_rate,
         pairs=AllActions(s.states, s.actions, s.roll),
         largest_kl=s.largest_kl,
         units=units,
-        explore=Annealed(s.first_std * std, s.least_std * std, s.iterations),
+        explore=explore,
         optimiser=_falling_adam(s.iterations),
     )
 

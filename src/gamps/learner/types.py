@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     first_std: float = 0.5
     least_std: float = 0.25
     trace: float = 0.6
-    clip: float = 2.0
+    clip: float = 0.5
     states: int = 200
     actions: int = 16
     roll: int = 50

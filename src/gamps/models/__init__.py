@@ -3,7 +3,7 @@
 from gamps.models.ensemble import Ensemble, LogRange
 from gamps.models.features import Quadratic, RandomFourier, products
 from gamps.models.finite import ActionEffect, Tabular
-from gamps.models.gaussian import GaussianDifference, concatenated
+from gamps.models.gaussian import GaussianDifference, WithChoice, concatenated
 from gamps.models.linear_gaussian import LinearGaussianModel
 from gamps.models.mlp_gaussian import MLPGaussianModel
 from gamps.models.types import ClosedFormModel, FiniteModel, Model
@@ -21,6 +21,7 @@ __all__ = [
     "Quadratic",
     "RandomFourier",
     "Tabular",
+    "WithChoice",
     "concatenated",
     "products",
 ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
@@ -16,6 +17,25 @@ def concatenated(
     """Observation and action as one vector: the usual input of a model."""
     # Padded and added: mapped over columns, a concatenation would be turned around twice.
     return jnp.pad(observation, (0, len(action))) + jnp.pad(action, (len(observation), 0))
+
+
+class WithChoice(eqx.Module):
+    """Observation and choice as one vector, in which the choice is a one among zeros.
+
+    Attributes:
+      count: of choices.
+
+    Examples:
+      >>> WithChoice(3)(jnp.array([0.5]), jnp.asarray(2)).tolist()
+      [0.5, 0.0, 0.0, 1.0]
+    """
+
+    count: int = eqx.field(static=True)
+
+    def __call__(self, observation: Float[Array, "D"], action: Any) -> Float[Array, "F"]:
+        """`[D + count]`."""
+        chosen = jax.nn.one_hot(action, self.count, dtype=observation.dtype)
+        return concatenated(observation, chosen)
 
 
 class GaussianDifference(Model):

@@ -1,6 +1,6 @@
 """Stochastic policies: `log_prob(observation, action)`, `act(observation, noise)`, `sample`."""
 
-from gamps.policies.boltzmann import Boltzmann
+from gamps.policies.boltzmann import Boltzmann, Sharpened
 from gamps.policies.description import describe, rebuild
 from gamps.policies.features import Affine, OneHot, RadialBasis
 from gamps.policies.gaussian import (
@@ -24,6 +24,7 @@ __all__ = [
     "OneHot",
     "Policy",
     "RadialBasis",
+    "Sharpened",
     "SoftClipped",
     "between",
     "describe",

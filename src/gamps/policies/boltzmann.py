@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from gamps._utils.fields import number
 from gamps._utils.noise import categorical
 from gamps.errors import SettingError
 from gamps.policies.features import OneHot
 from gamps.policies.types import Policy
+
+
+class Sharpened(eqx.Module):
+    """Logits that grow by one factor an iteration, as a temperature that falls.
+
+    Attributes:
+      factor: of an iteration.
+    """
+
+    factor: Float[Array, "..."] | float = number()
+
+    def __call__(self, policy: Policy, iteration: Int[Array, ""]) -> Policy:
+        """The policy of this iteration."""
+        del iteration
+        sharper: Policy = eqx.tree_at(lambda p: p.weights, policy, replace_fn=self._grown)
+        return sharper
+
+    def _grown(self, weights: Array) -> Array:
+        return weights * jnp.asarray(self.factor, weights.dtype)
 
 
 class Boltzmann(Policy):
@@ -67,6 +88,11 @@ class Boltzmann(Policy):
         forced = self._forced_action(observation)
         certain = jnp.where(action == forced, 0.0, -jnp.inf).astype(free.dtype)
         return jnp.where(forced >= 0, certain, free)
+
+    @property
+    def choices(self) -> int:
+        """As many as there are columns of weights."""
+        return int(self.weights.shape[-1])
 
     @property
     def noise_size(self) -> int:

@@ -42,6 +42,11 @@ class Mixture(Policy):
         )
 
     @property
+    def choices(self) -> int | None:
+        """As both have."""
+        return self.first.choices
+
+    @property
     def noise_size(self) -> int:
         """One number to choose by, then those of the larger."""
         return 1 + max(self.first.noise_size, self.second.noise_size)

@@ -26,6 +26,11 @@ class Policy(eqx.Module):
         raise NotImplementedError
 
     @property
+    def choices(self) -> int | None:
+        """How many actions there are; None where they are continuous."""
+        return None
+
+    @property
     def noise_size(self) -> int:
         """How many standard normal numbers one action is made of."""
         raise NotImplementedError

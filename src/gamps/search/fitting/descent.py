@@ -16,9 +16,7 @@ from gamps.models import Model
 from gamps.search.fitting.closed_form import negative_log_likelihood
 from gamps.trajectories import Trajectories, flat
 
-LEAST_PASSES = (
-    32  # that a limited number of updates is cut into: the rate falls from one to the next
-)
+LEAST_PASSES = 32  # that few updates are cut into: the rate falls from one to the next
 
 
 class GradientDescent(eqx.Module):

@@ -23,11 +23,12 @@ class AllActions(eqx.Module):
     The states are those of the log, or where a few imagined steps of the current policy lead from
     them; that the log's states are not quite the policy's is what this gradient neglects, where
     the ratios of whole trajectories would leave it two or three effective ones. All states count
-    alike, without γ^t, and the actions of a state are summed.
+    alike, without γ^t, and the actions of a state are summed. Where actions are choices, each is
+    taken once and counts by its probability: the sum is exact.
 
     Attributes:
       states: so many logged steps, drawn anew each iteration.
-      actions: fresh ones at each, half of them mirrored around the middle one.
+      actions: fresh ones at each, half of them mirrored around the middle one; of choices, all.
       roll: the states are moved 0 to so many imagined steps on, each number equally likely.
     """
 
@@ -59,13 +60,20 @@ class AllActions(eqx.Module):
         states = flat(trajectories.states)[rows]
         if self.roll:
             states = _rolled(key_roll, policy, model, task, states, self.roll)
-        half = normal(key_action, (self.states, self.actions // 2, policy.noise_size), dtype)
-        noise = jnp.concatenate([half, -half], axis=1)
-        actions = jax.vmap(jax.vmap(policy.act, (None, 0)))(states, noise)
-        shape = (self.states, self.actions)
+        if policy.choices is None:
+            half = normal(key_action, (self.states, self.actions // 2, policy.noise_size), dtype)
+            noise = jnp.concatenate([half, -half], axis=1)
+            actions = jax.vmap(jax.vmap(policy.act, (None, 0)))(states, noise)
+        else:
+            actions = jnp.broadcast_to(
+                jnp.arange(policy.choices, dtype=trajectories.actions.dtype),
+                (self.states, policy.choices),
+            )
+        shape = actions.shape[:2]
         log_prob = jax.vmap(jax.vmap(policy.log_prob, (None, 0)))(states, actions)
+        counted = jnp.ones(shape, dtype) if policy.choices is None else jnp.exp(log_prob)
         fresh = Trajectories(
-            observations=jnp.repeat(states[:, None], self.actions + 1, axis=1),
+            observations=jnp.repeat(states[:, None], shape[1] + 1, axis=1),
             actions=actions,
             rewards=jnp.zeros(shape, dtype),
             behaviour_log_prob=log_prob,
@@ -73,7 +81,7 @@ class AllActions(eqx.Module):
             terminated=jnp.zeros(self.states, bool),
         )
         none = jnp.zeros((), dtype)
-        return Pairs(fresh, Ratios(jnp.zeros(shape, dtype), jnp.ones(shape, dtype), none))
+        return Pairs(fresh, Ratios(jnp.zeros(shape, dtype), counted, none))
 
 
 def _rolled(

@@ -5,7 +5,12 @@ baseline is a callable `(policy, trajectories, ratios, values) -> weighted_basel
 come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weighs the scores with.
 """
 
-from gamps.search.values.advantages import ValueNetwork, logged_advantages, value_network
+from gamps.search.values.advantages import (
+    ValueNetwork,
+    logged_advantages,
+    value_network,
+    value_of,
+)
 from gamps.search.values.baselines import (
     MinimumVariance,
     NoBaseline,
@@ -39,4 +44,5 @@ __all__ = [
     "Values",
     "logged_advantages",
     "value_network",
+    "value_of",
 ]

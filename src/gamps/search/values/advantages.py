@@ -3,6 +3,9 @@
 V of the logging policy is a network of the observation and of the steps that are left, fitted to
 the log's own returns; no model of transitions is asked. Q - V is then a trace: rewards as they were
 logged for some steps, V after them. Nothing follows an episode's last step, as in its return.
+
+Of another policy both are traces in which each step counts by its ratio, cut off where it is large
+(V-trace, Espeholt and others 2018): V is fitted to them, again and again from what it was.
 """
 
 from typing import Any
@@ -14,10 +17,14 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from gamps._utils.networks import MLP
+from gamps.policies import Policy, log_probs
 from gamps.trajectories import Trajectories, flat
 
 HIDDEN = (64, 64)
-UPDATES, SIZE, RATE = 4_800, 512, 3e-3  # of the fit
+SIZE, UPDATES, RATE = 512, 4_800, 3e-3  # of the fit to returns
+REFITS, REFIT_UPDATES, REFIT_RATE = 5, 800, 2e-3  # to traces of another policy
+TRACE = 0.9  # λ of those
+LARGEST = 1.5  # ratio of a step's surprise; what follows it counts by one at most
 
 
 class ValueNetwork(eqx.Module):
@@ -46,13 +53,102 @@ def value_network(
     """Regress what followed each logged step."""
     key_network, key_fit = jax.random.split(key)
     mask, inputs = flat(log.mask), flat(_inputs(log, discount)[:, :-1])
-    targets = flat(_discounted_sums(log.rewards, log, discount))
-    real, count = jnp.argsort(~mask, stable=True), jnp.sum(mask)
-    share = mask / count
+    targets = _sums(log.rewards, log, discount)
+    share = mask / jnp.sum(mask)
     sizes = (inputs.shape[1], *HIDDEN, 1)
-    start = ValueNetwork(MLP(key_network, sizes), _moments(inputs, share), _moments(targets, share))
+    moments = (_moments(inputs, share), _moments(flat(targets), share))
+    start = ValueNetwork(MLP(key_network, sizes), *moments)
+    return _fitted(key_fit, start, log, discount, targets, UPDATES, RATE)
+
+
+@eqx.filter_jit
+def value_of(
+    key: Key[Array, ""],
+    value: ValueNetwork,
+    log: Trajectories,
+    discount: Float[Array, ""] | float,
+    policy: Policy,
+) -> ValueNetwork:
+    """V of a policy that is not far from the log's, from V of one before it."""
+    ratios = _ratios(policy, log)
+    parameters, static = eqx.partition(value, eqx.is_array)
+
+    def refit(parameters: Any, key: Array) -> tuple[Any, None]:
+        value = eqx.combine(parameters, static)
+        values, surprises = _surprises(value, log, discount)
+        targets = values + _trace(surprises, ratios, log, discount, TRACE)
+        value = _fitted(key, value, log, discount, targets, REFIT_UPDATES, REFIT_RATE)
+        return eqx.filter(value, eqx.is_array), None
+
+    parameters, _ = jax.lax.scan(refit, parameters, jax.random.split(key, REFITS))
+    return eqx.combine(parameters, static)
+
+
+@eqx.filter_jit
+def logged_advantages(
+    value: ValueNetwork,
+    log: Trajectories,
+    discount: Float[Array, ""] | float,
+    trace: Float[Array, ""] | float,
+    policy: Policy | None = None,
+) -> Float[Array, "N T"]:
+    """Σ_k (γλ)^k δ_{t+k}, where δ = r + γ V(s') - V(s); zero where padded.
+
+    Args:
+      value: V of the policy.
+      log: where.
+      discount: γ.
+      trace: λ; zero believes V after one step, one believes logged rewards alone.
+      policy: whose advantages; None means the one that made the log.
+    """
+    ratios = jnp.ones_like(log.rewards) if policy is None else _ratios(policy, log)
+    _, surprises = _surprises(value, log, discount)
+    later = _trace(surprises, ratios, log, discount, trace)
+    later = jnp.pad(later, ((0, 0), (0, 1)))[:, 1:]
+    return jnp.where(log.mask, surprises + discount * trace * later, 0.0)
+
+
+def _ratios(policy: Policy, log: Trajectories) -> Float[Array, "N T"]:
+    return jnp.where(log.mask, jnp.exp(log_probs(policy, log) - log.behaviour_log_prob), 1.0)
+
+
+def _surprises(
+    value: ValueNetwork, log: Trajectories, discount: Any
+) -> tuple[Float[Array, "N T"], Float[Array, "N T"]]:
+    """V of each state that was acted in, and δ there; zero where padded."""
+    values = jax.vmap(jax.vmap(value))(_inputs(log, discount))
+    last = jnp.arange(log.n_steps) == log.lengths[:, None] - 1
+    following = jnp.where(last, 0.0, values[:, 1:])
+    surprises = log.rewards + discount * following - values[:, :-1]
+    return values[:, :-1], jnp.where(log.mask, surprises, 0.0)
+
+
+def _trace(
+    surprises: Float[Array, "N T"],
+    ratios: Float[Array, "N T"],
+    log: Trajectories,
+    discount: Any,
+    trace: Any,
+) -> Float[Array, "N T"]:
+    """What V misses at each state by all that followed, each step by its cut ratio."""
+    counted = jnp.minimum(ratios, LARGEST) * surprises
+    return _sums(counted, log, discount * trace * jnp.minimum(ratios, 1.0))
+
+
+def _fitted(
+    key: Array,
+    start: ValueNetwork,
+    log: Trajectories,
+    discount: Any,
+    targets: Float[Array, "N T"],
+    updates: int,
+    rate: float,
+) -> ValueNetwork:
+    """By least squares, from where it starts."""
+    mask, inputs, targets = flat(log.mask), flat(_inputs(log, discount)[:, :-1]), flat(targets)
+    real, count = jnp.argsort(~mask, stable=True), jnp.sum(mask)
     parameters, static = eqx.partition(start.network, eqx.is_array)
-    adam = optax.adam(optax.cosine_decay_schedule(RATE, UPDATES))
+    adam = optax.adam(optax.cosine_decay_schedule(rate, updates))
 
     def whole(parameters: Any) -> ValueNetwork:
         network: ValueNetwork = eqx.tree_at(
@@ -68,34 +164,12 @@ def value_network(
             off = jax.vmap(whole(parameters))(inputs[at]) - targets[at]
             return jnp.mean((off / start.values[1]) ** 2)
 
-        updates, moments = adam.update(jax.grad(loss)(parameters), moments)
-        return (eqx.apply_updates(parameters, updates), moments), None
+        steps, moments = adam.update(jax.grad(loss)(parameters), moments)
+        return (eqx.apply_updates(parameters, steps), moments), None
 
-    keys = jax.random.split(key_fit, UPDATES)
+    keys = jax.random.split(key, updates)
     (parameters, _), _ = jax.lax.scan(update, (parameters, adam.init(parameters)), keys)
     return whole(parameters)
-
-
-@eqx.filter_jit
-def logged_advantages(
-    value: ValueNetwork,
-    log: Trajectories,
-    discount: Float[Array, ""] | float,
-    trace: Float[Array, ""] | float,
-) -> Float[Array, "N T"]:
-    """Σ_k (γλ)^k δ_{t+k}, where δ = r + γ V(s') - V(s); zero where padded.
-
-    Args:
-      value: V of the policy that made the log.
-      log: where.
-      discount: γ.
-      trace: λ; zero believes V after one step, one believes logged rewards alone.
-    """
-    values = jax.vmap(jax.vmap(value))(_inputs(log, discount))
-    last = jnp.arange(log.n_steps) == log.lengths[:, None] - 1
-    following = jnp.where(last, 0.0, values[:, 1:])
-    surprises = log.rewards + discount * following - values[:, :-1]
-    return jnp.where(log.mask, _discounted_sums(surprises, log, discount * trace), 0.0)
 
 
 def _inputs(log: Trajectories, discount: Any) -> Float[Array, "N times I"]:
@@ -114,12 +188,13 @@ def _moments(x: Float[Array, "n ..."], share: Float[Array, "n"]) -> Float[Array,
     return jnp.stack([mean, jnp.where(std > 1e-6 * (1 + jnp.abs(mean)), std, 1.0)])
 
 
-def _discounted_sums(x: Float[Array, "N T"], log: Trajectories, factor: Any) -> Float[Array, "N T"]:
-    """Σ_k factor^k x_{t+k}, of real steps."""
+def _sums(x: Float[Array, "N T"], log: Trajectories, factors: Any) -> Float[Array, "N T"]:
+    """x_t + factor_t (x_{t+1} + factor_{t+1} ...), of real steps."""
 
-    def back(after: Array, now: Array) -> tuple[Array, Array]:
-        total = now + factor * after
+    def back(after: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        total = now[0] + now[1] * after
         return total, total
 
     real = jnp.where(log.mask, x, 0.0)
-    return jax.lax.scan(back, jnp.zeros_like(real[:, 0]), real.T, reverse=True)[1].T
+    each = (real.T, jnp.broadcast_to(factors, real.shape).T)
+    return jax.lax.scan(back, jnp.zeros_like(real[:, 0]), each, reverse=True)[1].T
