@@ -60,7 +60,7 @@ def bombs(mark: Path) -> dict[str, bytes]:
         "yaml object": f"!!python/object/apply:os.system ['touch {mark}']".encode(),
         "yaml new": f"!!python/object/new:os.system [touch {mark}]".encode(),
         "shell": f"#!/bin/sh\ntouch {mark}\n".encode(), "backticks": f"`touch {mark}`".encode(),
-        "csv formula": f"run,x,u,r\n=cmd|'touch {mark}'!A1,0,0,0\n".encode(),
+        "csv formula": f"run,x,u,r\n0,=cmd|'touch {mark}'!A1,0,0\n".encode(),
         "csv code": f'run,x,u,r\n0,"{call}",0,0\n'.encode(),
         "format string": b"{0.__class__.__mro__[1].__subclasses__}", "nul": b"\0" * 256,
         "deep json": b"[" * 100_000, "huge number": b'{"array": [1e999999], "dtype": "float32"}',

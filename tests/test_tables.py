@@ -1,13 +1,22 @@
 """Logs from tables and flat arrays: read right, and every kind of damage named with its place."""
 
 import csv
+import types
+from datetime import datetime
 
 import numpy as np
 import pytest
 
-from gamps.datasets import Columns, from_flat, read_table
+from gamps.datasets import (
+    Account,
+    Columns,
+    check_precision,
+    from_flat,
+    read_table,
+    stream_labelled,
+)
 from gamps.errors import DatasetError
-from gamps.trajectories import from_episodes
+from gamps.trajectories import from_episodes, known_transitions
 
 HEAD = ["run", "t", "x", "y", "u", "r", "logp", "nx", "ny", "end"]
 COLUMNS = Columns("run", ("x", "y"), ("u",), "r", "logp")
@@ -46,10 +55,111 @@ def test_next_observations_keep_every_step(tmp_path, kind):
     assert np.asarray(log.terminated).tolist() == [False, True, False]
 
 
-def test_without_next_observations_the_last_row_is_where_it_ended(tmp_path):
+def test_where_nothing_follows_the_last_step_is_kept(tmp_path):
     log = from_episodes(read_table(write(tmp_path / "log.csv", rows()), COLUMNS))
-    assert log.mask.shape == (3, 3)
-    assert np.asarray(log.observations[0, :, 0]).tolist() == [0, 1, 2, 3]
+    assert log.mask.shape == (3, 4)
+    assert np.asarray(log.observations[0, :, 0]).tolist() == [0, 1, 2, 3, 3]
+    assert np.asarray(known_transitions(log)).tolist() == [[True, True, True, False]] * 3
+
+
+def test_flags_cut_episodes_where_no_column_does(tmp_path):
+    """Set by the environment, by the clock, and by both, as older libraries write it."""
+    table = [[0, 0, float(i), 0.0, 0.5, 1.0, -1.0, 0, 0, 0] for i in range(9)]
+    head = ["run", "t", "x", "y", "u", "r", "logp", "p", "done", "late"]
+    table[1][8], table[4][9], table[7][8], table[7][9] = 1, "true", 1, 1
+    columns = Columns("", ("x", "y"), ("u",), "r", "logp", terminated="done", timeout="late")
+    account = Account()
+    path = write(tmp_path / "log.csv", table, head)
+    for size in (2, 3, 100):
+        account = Account()
+        read = list(stream_labelled(path, columns, rows=size, account=account))
+        assert [len(one.episode.rewards) for one in read] == [2, 3, 3, 1]
+        assert [one.episode.terminated for one in read] == [True, False, False, False]
+        assert (account.rows, account.steps, account.closing) == (9, 9, 0)
+        assert account.unknown_ends == 4
+    with pytest.raises(DatasetError, match="episode: no column"):
+        read_table(path, columns._replace(terminated=None, timeout=None))
+
+
+def test_propensities_are_probabilities(tmp_path):
+    table = [[i // 2, i, float(i), i % 3, 1.0, 0.25] for i in range(6)]
+    head = ["run", "t", "x", "drug", "r", "p"]
+    columns = Columns("run", ("x",), ("drug",), "r", propensity="p", discrete=True)
+    (first, *_) = read_table(write(tmp_path / "log.csv", table, head), columns)
+    np.testing.assert_allclose(first.behaviour_log_prob, np.log([0.25, 0.25]))
+    for wrong in (0.0, 1.5, -0.1):
+        table[3][5] = wrong
+        with pytest.raises(DatasetError, match=r"p\[4\]: .* is no probability"):
+            read_table(write(tmp_path / "log.csv", table, head), columns)
+    with pytest.raises(DatasetError, match="propensity: of actions that are numbers"):
+        read_table(tmp_path / "log.csv", columns._replace(discrete=False))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ("2026-03-01T06:00", "2026-03-01T06:05", "2026-03-02"),
+        (datetime(2026, 3, 1), datetime(2026, 3, 1, 1), datetime(2026, 4, 1)),
+        (1.5, 2.5, 3.5),
+    ],
+)
+def test_times_may_be_dates(times):
+    frame = Frame(run=[0] * 3, t=list(times), x=[0.0, 1.0, 2.0], u=[0.5] * 3, r=[1.0] * 3)
+    columns = Columns("run", ("x",), ("u",), "r", time="t")
+    (episode,) = read_table(frame, columns)
+    assert len(episode.rewards) == 3
+    swapped = Frame(**frame.values | {"t": [times[1], times[0], times[2]]})
+    with pytest.raises(DatasetError, match=r"t\[2\]: does not grow"):
+        read_table(swapped, columns)
+
+
+class Frame:
+    """As much of a data frame as pandas and polars have in common."""
+
+    def __init__(self, **columns):
+        self.values, self.columns = columns, list(columns)
+
+    def __len__(self):
+        return len(self.values[self.columns[0]])
+
+    def __getitem__(self, name):
+        values = self.values[name]
+        return types.SimpleNamespace(to_numpy=lambda: np.asarray(values))
+
+
+def test_bad_episodes_are_dropped_on_demand_and_counted(tmp_path):
+    table, head = rows(4), list(HEAD)
+    table[5][head.index("x")] = ""
+    table[9][head.index("r")] = "much"
+    path, account = write(tmp_path / "log.csv", table, head), Account()
+    with pytest.raises(DatasetError, match=r"x\[6\]: empty"):
+        list(stream_labelled(path, NEXT))
+    kept = list(stream_labelled(path, NEXT, account=account, drop_bad=True))
+    assert [float(one.episode.observations[0, 0]) for one in kept] == [0.0, 30.0]
+    assert [(one.name, one.rows) for one in account.dropped] == [("1", 4), ("2", 4)]
+    assert "x[6]" in account.dropped[0].why
+    assert account.rows == account.steps + account.closing + 8
+
+
+def test_controllers_and_groups_are_of_episodes():
+    frame = Frame(
+        run=[0, 0, 1, 1], x=[0.0, 1.0, 2.0, 3.0], u=[0.5] * 4, r=[1.0] * 4,
+        who=["a", "a", "b", "b"], ward=[7, 7, 7, 7],
+    )  # fmt: skip
+    columns = Columns("run", ("x",), ("u",), "r", controller="who", group="ward")
+    assert [one[1:] for one in stream_labelled(frame, columns)] == [("a", "7"), ("b", "7")]
+    mixed = Frame(**frame.values | {"who": ["a", "b", "b", "b"]})
+    with pytest.raises(DatasetError, match=r"who\[1\]: both a and b"):
+        list(stream_labelled(mixed, columns))
+
+
+def test_numbers_that_single_precision_cannot_hold_are_named():
+    frame = Frame(run=[0] * 3, at=[1.79e9, 1.79e9 + 5, 1.79e9 + 10], u=[0.5] * 3, r=[1.0] * 3)
+    episodes = read_table(frame, Columns("run", ("at",), ("u",), "r"))
+    with pytest.raises(DatasetError, match=r"at: around 1\.79e"):
+        check_precision(("at",), episodes)
+    moved = [e._replace(observations=e.observations - 1.79e9) for e in episodes]
+    check_precision(("at",), moved)
 
 
 def test_a_last_row_of_observations_only(tmp_path):

@@ -52,8 +52,8 @@ class Oven:
         rise = 0.6 * rise + 0.9 * power - 0.03 * (temperature - 20)
         rise = rise + rng.normal(0, 0.4, len(rise))
         temperature = temperature + rise
-        burnt = temperature > 190
-        rewards = -np.abs(temperature - 160) / 40 - 0.02 * power - 20.0 * burnt
+        burnt = temperature > 155
+        rewards = -np.abs(temperature - 145) / 40 - 0.02 * power - 20.0 * burnt
         return np.stack([temperature, rise, minutes + 1], axis=1), rewards, burnt
 
 

@@ -91,6 +91,17 @@ def flat(values: Shaped[Array, "N T ..."]) -> Shaped[Array, "NT ..."]:
     return values.reshape(-1, *values.shape[2:])
 
 
+def known_transitions(trajectories: Trajectories) -> Bool[Array, "N T"]:
+    """Real steps, but for last ones that led to where they started: nobody saw where they led.
+
+    A table without a row after the last step is kept so. Models of transitions leave them out.
+    """
+    ends = jnp.arange(trajectories.n_steps) == trajectories.lengths[:, None] - 1
+    same = trajectories.states == trajectories.next_states
+    same = same.reshape(*trajectories.mask.shape, -1).all(axis=-1)
+    return trajectories.mask & ~(ends & same)
+
+
 def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> Trajectories:
     """Pad episodes of different lengths into one validated container.
 

@@ -13,7 +13,7 @@ from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
 from gamps.evaluation.verdict import BY_STATES, ROBUST
-from gamps.runs.evaluate_run import RunEvaluation, evaluate_run, rows_of, rungs_of
+from gamps.runs.evaluate_run import Against, RunEvaluation, evaluate_run, rows_of, rungs_of
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
 COLOURS = {evaluation.DEPLOY: "green", evaluation.NOT_SHOWN: "yellow", evaluation.WORSE: "red"}
@@ -25,6 +25,7 @@ def evaluate(
     *,
     log: str = "",
     assume: evaluation.Assumption = "nothing",
+    against: Against = "newest",
     confidence: float = 0.95,
     details: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -47,13 +48,15 @@ def evaluate(
       assume: markov, if what is observed decides what comes next: estimates then reach
         further. It is checked near the logging policy, and refused where the log speaks against it.
         Bounds of the return that the task declares are not used then.
+      against: newest, the controller that made the last episode, whose episodes then judge; or
+        all that made the log. They differ where gamps import was told of several.
       confidence: that none of the bounds is wrong.
       details: show other estimates of the chosen rung beside the one that the verdict rests on.
       json_: print all of it as JSON.
     """
     say_imports(run)
     with console.bar("evaluate", 1) as advance:
-        found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
+        found = evaluate_run(run, log=log, assume=assume, against=against, confidence=confidence)
         advance("judged")
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
@@ -71,8 +74,9 @@ def evaluate(
 
 def _show(run: Path, found: RunEvaluation, *, details: bool) -> None:
     verdict = found.evaluation.verdict
+    whose = "the newest controller" if found.against == "newest" else "the logging policy"
     table = console.rich_table(
-        f"{run}: from the logging policy, worth {verdict.behaviour.estimate:.4g}, to the learned",
+        f"{run}: from {whose}, worth {verdict.behaviour.estimate:.4g}, to the learned",
         ["rung", "way", "noise", "effective", "improvement", "at least", ""],
         caption=f"Of {found.run.held_out.n_trajectories} episodes. Way and noise: shares of the "
         "way to the learned policy's mean and deviation. The bounds hold together.",

@@ -9,9 +9,11 @@ import tyro
 
 from gamps import datasets
 from gamps._utils import console
-from gamps.errors import OutputError, SettingError
+from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import estimation
 from gamps.trajectories import from_episodes
+
+SHOWN = 10  # dropped episodes that are named
 
 
 def import_(
@@ -19,16 +21,21 @@ def import_(
     /,
     *,
     dataset: str,
-    episode: str,
     observations: tuple[str, ...],
     actions: tuple[str, ...],
     reward: str,
+    episode: str = "",
     log_prob: str = "",
+    propensity: str = "",
     next_observations: tuple[str, ...] = (),
-    terminated: str = "",
+    terminated: Annotated[str, tyro.conf.arg(aliases=["--done"])] = "",
+    timeout: str = "",
     time: str = "",
+    controller: str = "",
+    group: str = "",
     discrete: bool = False,
     discount: float = 0.99,
+    drop_bad_episodes: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Turn a table of steps into a dataset: CSV, or Parquet with pip install "gamps[tables]".
@@ -36,51 +43,92 @@ def import_(
     One row a step, in the order of time, the rows of an episode together. Actions must be as the
     controller drew them, before any limit. The last row of an episode may hold observations only,
     with action and reward left empty: it says where the episode ended. Without such a row and
-    without columns of next observations, the last row is used for that and its step is dropped.
+    without columns of next observations the last step is kept, and where it led is not known.
 
     Example: gamps import log.csv --episode run --observations h1 h2 --actions pump --reward reward
     --log-prob logp --dataset tanks/day-v0
 
+    Example: gamps import ward.csv --episode stay --observations pulse fever --actions drug
+    --discrete --propensity p --reward score --done home --dataset ward/may-v0
+
     Args:
       table: the file, .csv or .parquet.
       dataset: name of the new dataset, like tanks/day-v0.
-      episode: column with the episode's number or name.
       observations: columns, one a dimension.
       actions: columns, one a dimension.
       reward: column.
+      episode: column with the episode's number or name; without it an episode ends where one of
+        the flags is set.
       log_prob: column with the log-density of the action under the logging policy. If it was not
-        logged, leave it out and go on with gamps fit-estimation.
+        logged, leave it out and go on with gamps fit-behaviour.
+      propensity: in place of it, column with the probability of the choice.
       next_observations: columns, one a dimension, in the order of the observations.
       terminated: column that is not zero where the environment ended the episode.
-      time: column that must grow within an episode; it is only checked.
+      timeout: column that is not zero where the episode was cut off, whatever the other flag says.
+      time: column of numbers, dates or times that must grow within an episode; it is only checked.
+      controller: column that names who chose an episode's actions.
+      group: column that names what episodes belong together: a patient, a machine, a day.
       discrete: actions are choices, numbered from 0, in one column.
       discount: kept with the log.
+      drop_bad_episodes: leave out episodes that cannot be used, say which, and go on.
       overwrite: replace a dataset of the same name.
     """
     _check(dataset, discount, overwrite)
     columns = datasets.Columns(
         episode, observations, actions, reward, log_prob or None, next_observations,
-        terminated or None, time or None, discrete,
+        terminated or None, time or None, discrete, propensity or None, timeout or None,
+        controller or None, group or None,
     )  # fmt: skip
-    episodes = datasets.read_table(table, columns)
-    if not log_prob:
+    account = datasets.Account()
+    read = list(
+        datasets.stream_labelled(table, columns, account=account, drop_bad=drop_bad_episodes)
+    )
+    if not read:
+        first = account.dropped[0]
+        raise DatasetError(f"episode {first.name}", "none is left", f"The first: {first.why}")
+    episodes = [one.episode for one in read]
+    datasets.check_precision(observations, episodes)
+    known = bool(log_prob or propensity)
+    if not known:
         episodes = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
     log = from_episodes(episodes)
-    folder = datasets.save(
-        dataset,
-        log,
-        None,
-        discount=discount,
-        densities="known" if log_prob else "missing",
-        overwrite=overwrite,
+    labels = datasets.Labels(
+        observations,
+        actions,
+        tuple(one.controller for one in read) if controller else (),
+        tuple(one.group for one in read) if group else (),
     )
+    folder = datasets.save(
+        dataset, log, None, discount=discount, densities="known" if known else "missing",
+        labels=labels, overwrite=overwrite,
+    )  # fmt: skip
     say = console.say
-    say(f"{log.n_trajectories} episodes, {int(log.lengths.sum())} steps")
+    say(f"{log.n_trajectories} episodes, {account.steps} steps")
+    _say_account(account)
     say(f"written: {folder}")
-    if log_prob:
-        say(f"next: gamps inspect {dataset} --task module:object")
+    if known:
+        say(f"next: gamps inspect {dataset}, with --task module:object if you know the reward")
     else:
         say(f"next: gamps fit-behaviour {dataset} --dataset NAME")
+
+
+def _say_account(account: datasets.Account) -> None:
+    """Rows in = steps out + reasons."""
+    dropped = sum(one.rows for one in account.dropped)
+    parts = [
+        f"{account.steps} steps",
+        *([f"{account.closing} that only say where an episode ended"] if account.closing else []),
+        *([f"{dropped} of {len(account.dropped)} dropped episodes"] if dropped else []),
+    ]
+    console.say(f"{account.rows} rows: {', '.join(parts)}")
+    if account.unknown_ends:
+        console.say(
+            f"of {account.unknown_ends} episodes nothing says where their last step led", "yellow"
+        )
+    for one in account.dropped[:SHOWN]:
+        console.say(f"dropped {one.name}: {one.why}", "yellow")
+    if len(account.dropped) > SHOWN:
+        console.say(f"… and {len(account.dropped) - SHOWN} more", "yellow")
 
 
 def fit_behaviour(

@@ -10,7 +10,7 @@ from rich.text import Text
 from gamps import datasets
 from gamps._utils import console
 from gamps.runs import inspection
-from gamps.runs.resolve import policy_named, policy_of, task_of
+from gamps.runs.resolve import features_of, policy_named, policy_of, task_for, task_of
 from gamps.runs.spec import POLICIES, check_choice
 
 COLOURS = {"fatal": "bold red", "warning": "yellow", "note": "dim"}
@@ -27,13 +27,14 @@ def inspect(
     """A health table of a log: what would make training fail, or its result mean less.
 
     Findings are fatal (exit status 1), warnings, or notes, each with what to do about it. The
-    known reward and termination are compared with the logged ones, step by step.
+    known reward and termination are compared with the logged ones, step by step; without a task
+    it is said how well they can be estimated from the log.
 
     Example: gamps inspect tanks/day-v0 --task gamps.envs.tanks:task
 
     Args:
       log: name of a dataset, or its folder.
-      task: module:object, a gamps.Task or a function that makes one; empty leaves it out.
+      task: module:object, a gamps.Task or a function that makes one.
       policy: the one to be trained: behaviour, affine, network, module:object.
       json_: print findings as JSON.
     """
@@ -42,10 +43,15 @@ def inspect(
     if ":" in policy:
         policy_named(policy)  # refused before the log is read, if it is none
     data = datasets.load(log)
-    start = policy_of(policy, data, 0)
+    start, outcomes = policy_of(policy, data, 0), None
+    if known is None and data.discount is not None:
+        features = features_of("", data.trajectories)
+        _, outcomes = task_for("", data, features, 0)
     found = inspection.inspect(
-        data.trajectories, known, start, densities=data.densities, discount=data.discount
-    )
+        data.trajectories, known, start,
+        densities=data.densities, discount=data.discount, outcomes=outcomes,
+        labels=data.labels,
+    )  # fmt: skip
     if json_:
         print(json.dumps([problem._asdict() for problem in found], indent=1))
     else:

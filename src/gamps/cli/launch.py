@@ -59,9 +59,8 @@ def launch(
             name = "task" if spec.task else "out"
             raise SettingError(name, f"{run} is a run, and has one", "Leave it out")
         say_imports(run)
-    elif not spec.task or out is None:
-        name = "out" if spec.task else "task"
-        raise SettingError(name, f"is needed, since {run} is no run", f"Say --{name}")
+    elif out is None:
+        raise SettingError("out", f"is needed, since {run} is no run", "Say --out")
     else:
         run = out
         runs.start(spec, run, again=True, say=console.say)

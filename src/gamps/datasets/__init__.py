@@ -9,32 +9,49 @@ policy and the discount. Logs larger than memory are read by `stream` and `strea
 from gamps.datasets.collection import collect, policy_for
 from gamps.datasets.from_flat import from_flat
 from gamps.datasets.minari_export import LOG_PROB
-from gamps.datasets.reading import Dataset, load, load_episodes
+from gamps.datasets.reading import (
+    Dataset,
+    load,
+    load_episodes,
+    newest,
+    of_newest,
+    split_dataset,
+)
 from gamps.datasets.shard_cache import shards_of
 from gamps.datasets.shard_reader import Shards, open_shards
 from gamps.datasets.shard_writer import write_shards
 from gamps.datasets.streams import Stream, stream
-from gamps.datasets.tables import Columns, read_table, stream_table
-from gamps.datasets.writing import folder_of, save, save_chunks
+from gamps.datasets.table_columns import Account, Columns, Labelled
+from gamps.datasets.table_values import check_precision
+from gamps.datasets.tables import read_table, stream_labelled, stream_table
+from gamps.datasets.writing import Labels, folder_of, save, save_chunks
 
 __all__ = [
     "LOG_PROB",
+    "Account",
     "Columns",
     "Dataset",
+    "Labelled",
+    "Labels",
     "Shards",
     "Stream",
+    "check_precision",
     "collect",
     "folder_of",
     "from_flat",
     "load",
     "load_episodes",
+    "newest",
+    "of_newest",
     "open_shards",
     "policy_for",
     "read_table",
     "save",
     "save_chunks",
     "shards_of",
+    "split_dataset",
     "stream",
+    "stream_labelled",
     "stream_table",
     "write_shards",
 ]

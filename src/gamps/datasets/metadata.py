@@ -7,7 +7,15 @@ from typing import Any
 from gymnasium.envs.registration import EnvSpec
 
 from gamps._utils.atomic_io import recover_folder
-from gamps.datasets.writing import DENSITIES, DISCOUNT, POLICY, folder_of, minari_package
+from gamps.datasets.writing import (
+    DENSITIES,
+    DISCOUNT,
+    LABELS,
+    POLICY,
+    Labels,
+    folder_of,
+    minari_package,
+)
 from gamps.errors import DatasetError, DescriptionError
 from gamps.policies import Policy, rebuild
 
@@ -86,3 +94,13 @@ def discount_of(metadata: dict[str, Any]) -> float | None:
         place = f"metadata.json/{DISCOUNT}"
         raise DatasetError(place, f"{discount!r}", "A discount lies in (0, 1]")
     return discount
+
+
+def labels_of(metadata: dict[str, Any]) -> Labels:
+    """Names of columns, controllers and groups, as far as they were kept."""
+    try:
+        stored = json.loads(metadata.get(LABELS, "null")) or {}
+        return Labels(**{name: tuple(map(str, values)) for name, values in stored.items()})
+    except (ValueError, TypeError, AttributeError) as error:
+        place = f"metadata.json/{LABELS}"
+        raise DatasetError(place, f"cannot be read: {error}", "Import the log again") from error

@@ -10,15 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import behaviour_of, discount_of, kind_of, place_of, read_metadata
-from gamps.datasets.writing import LOG_PROB
+from gamps.datasets.metadata import (
+    behaviour_of,
+    discount_of,
+    kind_of,
+    labels_of,
+    place_of,
+    read_metadata,
+)
+from gamps.datasets.writing import LOG_PROB, Labels
 from gamps.errors import DatasetError
 from gamps.policies import Policy
-from gamps.trajectories import Episode, Trajectories, from_episodes
+from gamps.trajectories import Episode, Trajectories, from_episodes, split_rows
 
 FILE = "main_data.hdf5"
 
@@ -32,6 +40,7 @@ class Dataset(NamedTuple):
       discount: γ that the log was made for, or None if it was not said.
       env_spec: Gymnasium's specification of the environment, or None.
       densities: known, or estimated from the actions.
+      labels: names of columns, controllers and groups.
     """
 
     trajectories: Trajectories
@@ -39,6 +48,7 @@ class Dataset(NamedTuple):
     discount: float | None
     env_spec: Any
     densities: str = "known"
+    labels: Labels = Labels()
 
 
 def load(name: str | Path) -> Dataset:
@@ -61,7 +71,46 @@ def load(name: str | Path) -> Dataset:
         _check_densities(trajectories, behaviour)
     check_not_clipped(extremes_of(trajectories))
     check_hashes(folder)
-    return Dataset(trajectories, behaviour, discount, env_spec, densities)
+    labels = labels_of(metadata)
+    for name in ("controllers", "groups"):
+        count = len(getattr(labels, name))
+        if count not in (0, trajectories.n_trajectories):
+            problem = f"{count} {name} of {trajectories.n_trajectories} episodes"
+            raise DatasetError("metadata.json", problem, "Import the log again")
+    return Dataset(trajectories, behaviour, discount, env_spec, densities, labels)
+
+
+def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
+    """As `trajectories.split`, with the labels of the episodes."""
+    parts = split_rows(data.trajectories.n_trajectories, held_out, seed)
+
+    def part(rows: np.ndarray) -> Dataset:
+        kept = {
+            name: tuple(np.asarray(labels)[rows].tolist())
+            for name in ("controllers", "groups")
+            if (labels := getattr(data.labels, name))
+        }
+        log = jax.tree.map(lambda x: x[rows], data.trajectories)
+        return data._replace(trajectories=log, labels=data.labels._replace(**kept))
+
+    return part(parts[0]), part(parts[1])
+
+
+def newest(data: Dataset) -> np.ndarray:
+    """`[N]`, whether an episode is of the controller that made the last one."""
+    controllers = np.asarray(data.labels.controllers)
+    if not len(controllers):
+        return np.ones(data.trajectories.n_trajectories, bool)
+    return np.asarray(controllers == controllers[-1])
+
+
+def of_newest(data: Dataset) -> Trajectories:
+    """The episodes of the controller that made the last one."""
+    rows = newest(data)
+    if rows.all():
+        return data.trajectories
+    log: Trajectories = jax.tree.map(lambda x: x[rows], data.trajectories)
+    return log
 
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:

@@ -12,6 +12,18 @@ from gamps.errors import DatasetError, MissingExtraError
 Table = dict[str, Any]  # by column: a list, or an array where all are numbers
 
 
+def blocks_of(table: Any, names: Sequence[str], rows: int) -> Iterator[Table]:
+    """Blocks of so many rows of a file, or of a data frame of pandas or polars."""
+    if not isinstance(table, (str, Path)):
+        _check_heading(list(table.columns), names)
+        columns = {name: table[name].to_numpy() for name in names}
+        for start in range(0, len(table), rows):
+            yield {name: column[start : start + rows] for name, column in columns.items()}
+        return
+    path = Path(table)
+    yield from (read_parquet if path.suffix == ".parquet" else read_csv)(path, names, rows)
+
+
 def read_csv(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
     """Blocks of so many rows of a CSV file, as lists of text."""
     try:

@@ -1,95 +1,134 @@
-"""Logs as tables: CSV, and Parquet through pyarrow; one row a step, columns by name.
+"""Logs as tables: CSV, Parquet through pyarrow, or a data frame; one row a step, columns by name.
 
 An episode's last row may hold observations only, its action and reward left empty: where the
-episode ended. Otherwise columns of next observations say it, or the last row is used up for it.
+episode ended. Otherwise columns of next observations say it. Where nothing does, the last step is
+kept as one that led nowhere else: `trajectories.known_transitions` leaves it out.
 """
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gamps.datasets.from_flat import from_flat
-from gamps.datasets.table_blocks import Table, joined, read_csv, read_parquet
+from gamps.datasets.table_blocks import Table, blocks_of, joined
+from gamps.datasets.table_columns import Account, Columns, Dropped, Labelled, names_of
+from gamps.datasets.table_values import (
+    choices_of,
+    column_of,
+    flags_of,
+    is_empty,
+    logarithms_of,
+    times_of,
+)
 from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 
 ROWS = 65_536  # read at a time
 
 
-class Columns(NamedTuple):
-    """Which column holds what.
+def read_table(table: Any, columns: Columns) -> list[Episode]:
+    """Read a table of steps into episodes, in the order of the table.
 
-    Attributes:
-      episode: a number or a name, the same in all rows of an episode, which stand together.
-      observations: one column a dimension.
-      actions: one column a dimension, as drawn, before any clipping.
-      reward: of the step.
-      log_prob: log-density of the action under the logging policy; None if it was not logged.
-      next_observations: one column a dimension; none if the following row says it.
-      terminated: not zero in the last row of an episode that the environment ended.
-      time: if given, it must grow within an episode.
-      discrete: whether actions are choices, numbered from zero, in one column.
-    """
-
-    episode: str
-    observations: tuple[str, ...]
-    actions: tuple[str, ...]
-    reward: str
-    log_prob: str | None = None
-    next_observations: tuple[str, ...] = ()
-    terminated: str | None = None
-    time: str | None = None
-    discrete: bool = False
-
-
-def read_table(path: Path, columns: Columns) -> list[Episode]:
-    """Read a table of steps, .csv or .parquet, into episodes in the order of the table.
+    Args:
+      table: a path that ends in .csv or .parquet, or a data frame of pandas or polars.
+      columns: which hold what.
 
     Raises:
       DatasetError: naming the column and the row, counted from one without the heading.
     """
-    return list(stream_table(path, columns))
+    return list(stream_table(table, columns))
 
 
-def stream_table(path: Path, columns: Columns, *, rows: int = ROWS) -> Iterator[Episode]:
+def stream_table(table: Any, columns: Columns, *, rows: int = ROWS) -> Iterator[Episode]:
     """Read a table of steps that may be larger than memory, with the checks of `read_table`.
 
     Args:
-      path: ends in .csv or .parquet.
+      table: as for `read_table`.
       columns: which hold what.
       rows: to read at a time; so many are held, and those of one episode.
     """
-    chosen = (
-        columns.episode, *columns.observations, *columns.actions, columns.reward, columns.log_prob,
-        *columns.next_observations, columns.terminated, columns.time,
-    )  # fmt: skip
-    names = list(dict.fromkeys(name for name in chosen if name is not None))
-    for name in ("observations", "actions"):
-        if not getattr(columns, name):
-            raise DatasetError(name, "no column", "Name at least one")
-    if columns.next_observations and len(columns.next_observations) != len(columns.observations):
-        problem = f"{len(columns.next_observations)} for {len(columns.observations)} observations"
-        raise DatasetError("next_observations", problem, "Name one for each, in the same order")
-    if columns.discrete and len(columns.actions) != 1:
-        raise DatasetError("actions", f"{len(columns.actions)} columns", "A choice has one column")
-    read = read_parquet if path.suffix == ".parquet" else read_csv
+    return (read.episode for read in stream_labelled(table, columns, rows=rows))
+
+
+def stream_labelled(
+    table: Any,
+    columns: Columns,
+    *,
+    rows: int = ROWS,
+    account: Account | None = None,
+    drop_bad: bool = False,
+) -> Iterator[Labelled]:
+    """As `stream_table`, with controllers and groups, and an account of what became of the rows.
+
+    Args:
+      table: as for `read_table`.
+      columns: which hold what.
+      rows: to read at a time.
+      account: to be filled.
+      drop_bad: leave out episodes that cannot be used, and go on.
+    """
+    account = Account() if account is None else account
+    names = names_of(columns)
     unfinished: Table = {name: [] for name in names}  # of the episode that is not over yet
     first, earlier = 0, set[Any]()
-    for block in read(path, names, rows):
-        old = len(unfinished[columns.episode])
-        table = {name: joined(unfinished[name], block[name]) for name in names}
-        starts = _starts(columns.episode, table[columns.episode], old, first, earlier)
+
+    def episodes(part: Table, start: int) -> Iterator[Labelled]:
+        count = len(part[columns.reward])
+        account.rows += count
+        try:
+            yield _labelled(part, start, columns, account)
+        except DatasetError as error:
+            if not drop_bad:
+                raise
+            name = part[columns.episode][0] if columns.episode else f"from row {start + 1}"
+            account.dropped.append(Dropped(f"{name}", count, f"{error}"))
+
+    for block in blocks_of(table, names, rows):
+        old = len(unfinished[names[0]])
+        whole = {name: joined(unfinished[name], block[name]) for name in names}
+        if columns.episode:
+            starts = _starts(columns.episode, whole[columns.episode], old, first, earlier)
+        else:
+            starts = _starts_by_flags(whole, columns, first)
         for start, stop in itertools.pairwise(starts):
-            part = {name: values[start:stop] for name, values in table.items()}
-            yield _episode(part, first + start, columns)
-        unfinished = {name: values[starts[-1] :] for name, values in table.items()}
+            part = {name: values[start:stop] for name, values in whole.items()}
+            yield from episodes(part, first + start)
+        unfinished = {name: values[starts[-1] :] for name, values in whole.items()}
         first += starts[-1]
-    if not len(unfinished[columns.episode]):
-        raise DatasetError(columns.episode, "no row", "Log at least one step", index=1)
-    yield _episode(unfinished, first, columns)
+    if len(unfinished[names[0]]):
+        yield from episodes(unfinished, first)
+    if not account.rows:
+        raise DatasetError(columns.episode or columns.reward, "no row", "Log a step", index=1)
+
+
+def _starts_by_flags(table: Table, columns: Columns, first: int) -> list[int]:
+    """The first row, and each that follows one where a flag is set."""
+    set_ = np.zeros(len(table[columns.reward]), bool)
+    for name in (columns.terminated, columns.timeout):
+        if name is not None:
+            set_ |= flags_of(table, name, first)
+    after = [int(i) + 1 for i in np.flatnonzero(set_)]
+    return [0, *after]
+
+
+def _labelled(table: Table, first: int, columns: Columns, account: Account) -> Labelled:
+    labels = []
+    for name in (columns.controller, columns.group):
+        values = [] if name is None else [v for v in table[name] if v not in (None, "")]
+        if len(set(values)) > 1:
+            problem = f"both {values[0]} and {next(v for v in values if v != values[0])}"
+            fix = "An episode has one: give the rest another episode"
+            raise DatasetError(name or "", problem, fix, index=first + 1)
+        labels.append(f"{values[0]}" if values else "")
+    episode = _episode(table, first, columns)
+    count, steps = len(table[columns.reward]), len(episode.rewards)
+    account.steps += steps
+    account.closing += count - steps
+    last, before = episode.observations[-1], episode.observations[-2]
+    account.unknown_ends += count == steps and bool((last == before).all())
+    return Labelled(episode, *labels)
 
 
 def _starts(field: str, episodes: Any, old: int, first: int, earlier: set[Any]) -> list[int]:
@@ -113,45 +152,39 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
     """The episode of a table of its own, whose rows start after `first` others."""
     rows = range(len(table[columns.reward]))
     acted = [*columns.actions, columns.reward]
-    last_only_seen = all(table[name][rows[-1]] in (None, "") for name in acted)
+    last_only_seen = all(is_empty(table[name][rows[-1]]) for name in acted)
     steps = rows[:-1] if last_only_seen else rows
     if not len(steps):
         raise DatasetError(columns.reward, "an episode without a step", "Drop it", index=first + 1)
 
     def numbers(name: str, count: int | None = None) -> np.ndarray:
-        return _column(table[name][:count], name, first)
+        return column_of(table[name][:count], name, first)
 
     observations = np.stack([numbers(name) for name in columns.observations], axis=1)
     actions = np.stack([numbers(name, len(steps)) for name in columns.actions], axis=1)
     if columns.discrete:
-        actions = _choices(columns.actions[0], actions[:, 0], first)
+        actions = choices_of(columns.actions[0], actions[:, 0], first)
     rewards = numbers(columns.reward, len(steps))
     log_prob = None if columns.log_prob is None else numbers(columns.log_prob, len(steps))
+    if columns.propensity is not None:
+        log_prob = logarithms_of(columns.propensity, numbers(columns.propensity, len(steps)), first)
     if columns.time is not None:
-        back = np.flatnonzero(np.diff(numbers(columns.time)) <= 0)
+        back = np.flatnonzero(np.diff(times_of(table[columns.time], columns.time, first)) <= 0)
         if back.size:
             place = first + int(back[0]) + 2
             raise DatasetError(columns.time, "does not grow", "Sort by time", index=place)
-    ended = False
-    if columns.terminated is not None:
-        # The row that only says where the episode ended may say so here, or be left empty.
-        filled = [0 if flag in (None, "") else flag for flag in table[columns.terminated]]
-        flags = _column(filled, columns.terminated, first) != 0
-        if last_only_seen:
-            flags = np.append(flags[:-2], flags[-2:].any())
-        if flags[:-1].any():
-            place = first + int(np.flatnonzero(flags[:-1])[0]) + 1
-            fix = "Give the steps after it another episode"
-            raise DatasetError(columns.terminated, "set before the last step", fix, index=place)
-        ended = bool(flags[-1])
+    ended, cut = (
+        _ended(table, name, first, last_only_seen) for name in (columns.terminated, columns.timeout)
+    )
+    ended = ended and not cut
     if last_only_seen:
         return Episode(observations, actions, rewards, log_prob, ended)
     following = None
     if columns.next_observations:
         following = np.stack([numbers(name) for name in columns.next_observations], axis=1)
-    elif len(rows) == 1:
-        fix = "Add a row with the last observation, or name the columns of next observations"
-        raise DatasetError(columns.reward, "a single row", fix, index=first + 1)
+    else:
+        observations = np.concatenate([observations, observations[-1:]])
+        return Episode(observations, actions, rewards, log_prob, ended)
     last = np.arange(len(rows)) == len(rows) - 1
     try:
         (episode,) = from_flat(
@@ -164,33 +197,15 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
     return episode
 
 
-def _column(values: Any, name: str, first: int) -> np.ndarray:
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.asarray([_number(name, v, first + i) for i, v in enumerate(values, 1)])
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        place, value = first + int(bad[0]) + 1, values[int(bad[0])]
-        value = value.item() if isinstance(value, np.generic) else value
-        fix = "Fix it or drop the episode"
-        raise DatasetError(name, f"{value!r} is no finite number", fix, index=place)
-    return numbers
-
-
-def _number(name: str, value: Any, row: int) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        problem = "empty" if value in (None, "") else f"{str(value)[:40]!r} is no number"
-        fix = "Fix it or drop the episode"
-        raise DatasetError(name, problem, fix, index=row) from error
-
-
-def _choices(name: str, values: np.ndarray, first: int) -> np.ndarray:
-    wrong = np.flatnonzero((values != np.round(values)) | (values < 0))
-    if wrong.size:
-        place = first + int(wrong[0]) + 1
-        problem = f"{values[wrong[0]]:g} is no choice"
-        raise DatasetError(name, problem, "Number choices from 0", index=place)
-    return values.astype(int)
+def _ended(table: Table, name: str | None, first: int, last_only_seen: bool) -> bool:
+    """Whether a flag is set at the end, and nowhere before it."""
+    if name is None:
+        return False
+    flags = flags_of(table, name, first)
+    if last_only_seen:  # the row that only says where the episode ended may say so, or be empty
+        flags = np.append(flags[:-2], flags[-2:].any())
+    if flags[:-1].any():
+        place = first + int(np.flatnonzero(flags[:-1])[0]) + 1
+        fix = "Give the steps after it another episode"
+        raise DatasetError(name, "set before the last step", fix, index=place)
+    return bool(flags[-1])

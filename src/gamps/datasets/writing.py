@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, sync_tree
 from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
@@ -22,12 +22,30 @@ from gamps.policies.description import describe_known
 from gamps.trajectories import Trajectories
 
 __all__ = [
-    "DENSITIES", "DISCOUNT", "HASHES", "LOG_PROB", "POLICY", "Densities", "check_hashes",
+    "DENSITIES", "DISCOUNT", "HASHES", "LABELS", "LOG_PROB", "POLICY", "Densities", "Labels",
+    "check_hashes",
     "folder_of", "minari_package", "save", "save_chunks", "write_hashes",
 ]  # fmt: skip
 
 POLICY, DISCOUNT, DENSITIES = "gamps_behaviour", "gamps_discount", "gamps_densities"
+LABELS = "gamps_labels"
 Densities = Literal["known", "estimated", "missing"]
+
+
+class Labels(NamedTuple):
+    """What people call the parts of a log.
+
+    Attributes:
+      observations: names of the entries of an observation.
+      actions: the same of an action.
+      controllers: who chose the actions of each episode; none if it was one and the same.
+      groups: that each episode belongs to: a patient, a machine, a day; none if each is its own.
+    """
+
+    observations: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 def minari_package() -> ModuleType:
@@ -72,6 +90,7 @@ def save(
     steps: int | None = None,
     discount: float | None = None,
     densities: Densities = "known",
+    labels: Labels | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a log as a Minari dataset, all of it or nothing.
@@ -84,6 +103,7 @@ def save(
       steps: where its episodes were cut off, if not where the environment does.
       discount: γ that the log was made for.
       densities: whether those of the log were logged, were estimated, or are missing yet.
+      labels: names of columns, controllers and groups.
       overwrite: replace a dataset of that name.
 
     Returns:
@@ -94,7 +114,7 @@ def save(
     """
     return save_chunks(
         name, [trajectories], behaviour, env=env, steps=steps, discount=discount,
-        densities=densities, overwrite=overwrite,
+        densities=densities, labels=labels, overwrite=overwrite,
     )  # fmt: skip
 
 
@@ -107,6 +127,7 @@ def save_chunks(
     steps: int | None = None,
     discount: float | None = None,
     densities: Densities = "known",
+    labels: Labels | None = None,
     overwrite: bool = False,
 ) -> Path:
     """As `save`, for a log of any size: some episodes after the other, one chunk held at a time.
@@ -153,6 +174,7 @@ def save_chunks(
             DENSITIES: json.dumps(densities),
             POLICY: json.dumps(describe_known(behaviour)),
             DISCOUNT: json.dumps(discount),
+            LABELS: json.dumps(None if labels is None else labels._asdict()),
         }
         storage.update_metadata(metadata)
         known = densities != "missing"

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Key
 
 from gamps._utils.noise import normal
 from gamps.errors import SettingError
+from gamps.evaluation.tabular_q import LARGE, FittedTable, fitted_table
 from gamps.models import RandomFourier
-from gamps.policies import Boltzmann, Mixture, Policy
+from gamps.policies import Boltzmann, Mixture, OneHot, Policy
 from gamps.search.values.fitted import moments, sweep
 from gamps.trajectories import Trajectories, flat
 
@@ -31,6 +32,11 @@ class Crossed(eqx.Module):
 
     base: Callable[[Any], Float[Array, "F"]]
     actions: int = eqx.field(static=True)
+
+    @property
+    def pairs(self) -> int:
+        """Of numbered states and actions; 0 if states are not numbered."""
+        return self.base.size * self.actions if isinstance(self.base, OneHot) else 0
 
     def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
         """`[A F]`."""
@@ -85,7 +91,7 @@ def fitted_q(
     features: Callable[[Any, Any], Float[Array, "F"]] | None = None,
     *,
     steps: int | None = None,
-) -> Fitted:
+) -> Fitted | FittedTable:
     """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as there are steps.
 
     Args:
@@ -93,13 +99,16 @@ def fitted_q(
       policy: to be evaluated.
       log: to learn from; for a doubly robust estimate not the one that is judged by.
       discount: γ.
-      features: φ, of one observation and one action; `features_of` by default.
+      features: φ, of one observation and one action; `features_of` by default. One a pair of many
+        numbered states and actions is a table.
       steps: of the episodes to be judged by; those of the log by default.
     """
     key_features, key_actions = jax.random.split(key)
     if features is None:
         features = features_of(key_features, policy, log)
     sweeps = log.n_steps if steps is None else steps
+    if isinstance(features, Crossed) and features.pairs > LARGE:
+        return fitted_table(policy, log, discount, features.base, sweeps)
     weights = _fit(key_actions, policy, _rows(log), discount, features, sweeps)
     left = returns_to_go(log, discount)
     ends = jnp.asarray([left.min(), left.max()], weights.dtype)

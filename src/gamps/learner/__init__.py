@@ -1,10 +1,11 @@
 """The default: a better policy from a log.
 
 Climb on the log as far as it carries, then the all-action gradient in an ensemble of models, and
-hand out whichever more is promised of.
+hand out whichever more is promised of. Where states and actions are numbered, a table.
 """
 
 from gamps.learner.border import draw_border
+from gamps.learner.finite import FiniteLearner, is_finite
 from gamps.learner.imagined_return import promised, worth
 from gamps.learner.learner import Learner, learn
 from gamps.learner.model_classes import Classes, ModelClass, model_classes
@@ -12,6 +13,7 @@ from gamps.learner.types import Outcome, Progress, RunState, Settings
 
 __all__ = [
     "Classes",
+    "FiniteLearner",
     "Learner",
     "ModelClass",
     "Outcome",
@@ -19,6 +21,7 @@ __all__ = [
     "RunState",
     "Settings",
     "draw_border",
+    "is_finite",
     "learn",
     "model_classes",
     "promised",

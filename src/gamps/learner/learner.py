@@ -10,17 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Key
+from jaxtyping import Array, Bool, Key
 
 from gamps import search
 from gamps._utils.console import silent
 from gamps.errors import SettingError
 from gamps.evaluation import rungs
 from gamps.learner.border import draw_border
+from gamps.learner.finite import FiniteLearner, is_finite
 from gamps.learner.imagined_return import promised, worth
 from gamps.learner.model_classes import Classes, ensemble, model_classes, unfitted
 from gamps.learner.types import Outcome, Progress, RunState, Settings
-from gamps.models import Ensemble, WithChoice, concatenated
+from gamps.models import Ensemble, Quality, WithChoice, concatenated
 from gamps.policies import (
     Annealed,
     Boltzmann,
@@ -28,6 +29,7 @@ from gamps.policies import (
     Policy,
     Sharpened,
     estimation,
+    log_probs,
     natural_units,
 )
 from gamps.search import Search
@@ -38,12 +40,13 @@ from gamps.search.sampling import drawn, single
 from gamps.search.values import Border, Imagined, NoBaseline, OthersOfState
 from gamps.search.weights import Ones
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, known_transitions
 
 FALL = 0.1  # of the learning rate, over a whole training
 UNITS = 2_000  # steps that tell a parameter's natural unit
 FEW = 20  # parameters whose steps need not be shortened
 LOOK = 10  # iterations between two looks at what the policy is worth
+KNOWN = 1e-3  # by how much logarithms of densities may differ from the logged ones
 BELIEVED = 0.5  # of a gain by the log's states, which are not those of another policy
 
 
@@ -85,9 +88,12 @@ class Learner:
         self.classes, self.settings = classes, s
         rewards = np.where(trajectories.mask, np.asarray(trajectories.rewards, np.float64), 0.0)
         powers = float(task.discount) ** np.arange(trajectories.n_steps)
-        self.shown = float((rewards @ powers).mean())
+        own = np.asarray(_made(behaviour, trajectories))
+        # Of a log of several controllers, the episodes of the one to start from.
+        self.shown = float((rewards @ powers)[own if own.any() else ~own].mean())
         self.search = _search(trajectories, task, behaviour, s)
         self.border: Border | None = None
+        self.outcomes: Quality | None = None
         self.first: tuple[Policy, float | None] | None = None
 
     def start(self) -> Progress:
@@ -145,7 +151,7 @@ class Learner:
     def _fit_models(self, key: Array, progress: Progress) -> Progress:
         """An ensemble of the first class."""
         name, kind = next(iter(self.classes.items()))
-        weights = self.trajectories.mask.astype(float)
+        weights = known_transitions(self.trajectories).astype(float)
         model = ensemble(key, self.trajectories, weights, kind, self.settings.members)
         run = progress.run._replace(model_class=name)
         return progress._replace(state=progress.state._replace(model=model), run=run)
@@ -212,7 +218,11 @@ def learn(
     count = behaviour.choices
     known = model_classes(concatenated if count is None else WithChoice(count))
     known = known if classes is None else classes
-    learner = Learner(key, trajectories, task, behaviour, known, settings=settings)
+    learner: Learner | FiniteLearner
+    if classes is None and is_finite(behaviour, trajectories):
+        learner = FiniteLearner(key, trajectories, task, behaviour, settings=settings)
+    else:
+        learner = Learner(key, trajectories, task, behaviour, known, settings=settings)
     progress = learner.start()
     for i in range(learner.total):
         progress, metrics = learner.step(progress)
@@ -264,6 +274,13 @@ def _falling_adam(total: int) -> optax.GradientTransformation:
     """Kept: a new optimiser object would be a new program to compile."""
     falling = optax.exponential_decay(1.0, total, FALL)
     return optax.chain(optax.scale_by_adam(), optax.scale_by_schedule(falling))
+
+
+@eqx.filter_jit
+def _made(policy: Policy, log: Trajectories) -> Bool[Array, "N"]:
+    """Which episodes have the densities that a policy gives them."""
+    off = jnp.abs(log_probs(policy, log) - log.behaviour_log_prob)
+    return jnp.max(jnp.where(log.mask, off, 0.0), axis=1) < KNOWN
 
 
 @eqx.filter_jit  # operation by operation, compilation would take seconds

@@ -6,6 +6,7 @@ from gamps.models.finite import ActionEffect, Tabular
 from gamps.models.gaussian import GaussianDifference, WithChoice, concatenated
 from gamps.models.linear_gaussian import LinearGaussianModel
 from gamps.models.mlp_gaussian import MLPGaussianModel
+from gamps.models.outcomes import Quality, learned_task, quality
 from gamps.models.types import ClosedFormModel, FiniteModel, Model
 
 __all__ = [
@@ -19,9 +20,12 @@ __all__ = [
     "MLPGaussianModel",
     "Model",
     "Quadratic",
+    "Quality",
     "RandomFourier",
     "Tabular",
     "WithChoice",
     "concatenated",
+    "learned_task",
     "products",
+    "quality",
 ]

@@ -26,6 +26,7 @@ from gamps.policies import (
     Policy,
     log_probs,
 )
+from gamps.policies.choice_fits import frequencies, recognised_choices, unfitted_choices
 from gamps.trajectories import Episode, Trajectories, flat, from_episodes, validate
 
 FOLDS = 5
@@ -93,15 +94,18 @@ def estimate(
 def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
     """The policy of a kind that makes the logged actions most likely, whatever their densities.
 
-    Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`.
+    Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`: a
+    softmax, affine or a table.
     """
     fits = {"affine": _affine, "network": _network, "choices": _choices}
     if kind not in fits:
         raise SettingError("policy", repr(kind), f"Choose one of {', '.join(fits)}")
     discrete = jnp.issubdtype(log.actions.dtype, jnp.integer)
-    if discrete != (kind == "choices"):
-        right = "choices" if discrete else "affine or network"
-        raise SettingError("policy", repr(kind), f"For the actions of this log take {right}")
+    numbered = jnp.issubdtype(log.states.dtype, jnp.integer)
+    right = ("choices" if discrete else "affine", *(() if discrete and numbered else ("network",)))
+    if kind not in right:
+        fix = f"For the actions of this log take {' or '.join(right)}"
+        raise SettingError("policy", repr(kind), fix)
     return fits[kind](key, log)
 
 
@@ -110,12 +114,14 @@ def recognised(policy: Policy, log: Trajectories) -> Policy:
 
     Densities of normal actions around a mean that is linear in features are a system of equations
     for its parameters. If some solve it for all logged actions the log was made by that policy; if
-    none do, the fit is given back.
+    none do, the fit is given back. Of choices the same is asked of the softmax.
 
     Args:
       policy: from `fit`.
       log: with logged densities.
     """
+    if isinstance(policy, Boltzmann):
+        return recognised_choices(policy, log)
     if not isinstance(policy, LinearGaussianPolicy):
         return policy
     mask = np.asarray(log.mask)
@@ -190,6 +196,9 @@ def _affine(key: Array, log: Trajectories) -> Policy:
 
 
 def _network(key: Array, log: Trajectories) -> Policy:
+    if jnp.issubdtype(log.actions.dtype, jnp.integer):
+        start = unfitted_choices(key, log, network=True)
+        return _climbed(start, log, steps=1_500, learning_rate=3e-3)
     _check_vector(log)
     network = MLPGaussianPolicy.create(
         key, observations=log.states.shape[-1], actions=log.actions.shape[-1]
@@ -203,17 +212,9 @@ def _network(key: Array, log: Trajectories) -> Policy:
 
 
 def _choices(key: Array, log: Trajectories) -> Policy:
-    del key
-    actions = int(log.actions.max()) + 1
-    features: Any = Affine()
-    size = log.states.shape[-1] + 1
-    if jnp.issubdtype(log.states.dtype, jnp.integer):
-        states = log.states if log.states.ndim == 2 else log.states[..., 0]
-        size = int(states.max()) + 1
-        features = OneHot(size, index=None if log.states.ndim == 2 else 0)
-    elif log.states.ndim != 3:
-        raise SettingError("observations", f"{log.states.shape[2:]}", "Flatten them into a vector")
-    policy = Boltzmann(jnp.zeros((size, actions), dtype=float), features)
+    policy = unfitted_choices(key, log)
+    if isinstance(policy.features, OneHot):
+        return frequencies(policy, log)
     return _climbed(policy, log, steps=1_500, learning_rate=3e-2)
 
 

@@ -16,7 +16,6 @@ from gamps.runs import folder, inspection
 from gamps.runs.build import weight_ratio
 from gamps.runs.evaluate_run import RunEvaluation, rows_of, rungs_of
 from gamps.runs.open_run import OpenRun
-from gamps.runs.resolve import policy_of
 from gamps.search.importance import Clip, Window
 
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
@@ -177,8 +176,7 @@ def _model(key: Any, opened: OpenRun) -> Section:
 
 def _difference(opened: OpenRun, new: Policy) -> Section:
     title, log = "Where the new policy differs", opened.learned
-    data = opened.data._replace(trajectories=log)
-    old = opened.data.behaviour or policy_of(opened.spec.policy, data, opened.spec.seed)
+    old = opened.data.behaviour or opened.ends.start
     name = (
         "the logging policy" if opened.data.behaviour else "the policy that training started from"
     )

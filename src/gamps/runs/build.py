@@ -11,10 +11,10 @@ from jax.sharding import Mesh
 from gamps import datasets
 from gamps._utils.console import silent
 from gamps.errors import SettingError
-from gamps.learner import Learner, ModelClass, Settings, model_classes
+from gamps.learner import FiniteLearner, Learner, ModelClass, Settings, is_finite, model_classes
 from gamps.models import LinearGaussianModel
 from gamps.policies import Gaussian, Policy
-from gamps.runs.resolve import features_of, model_named, policy_of, task_of
+from gamps.runs.resolve import features_of, model_named, policy_of, task_for
 from gamps.runs.search_training import SearchTraining
 from gamps.runs.spec import MODEL_FREE, TrainSpec, check
 from gamps.runs.state import Training
@@ -24,6 +24,7 @@ from gamps.search.importance import Clip
 from gamps.search.placement import laid_out
 from gamps.search.values import Imagined, PerDecisionReturn
 from gamps.search.values.baselines import StateValue
+from gamps.tasks import Task
 from gamps.trajectories import Trajectories, split
 
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
@@ -64,18 +65,27 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
       over: devices to split the log over; None for one.
     """
     check(spec)
-    learned, _ = split(data.trajectories, spec.held_out, seed=spec.seed)
-    start = policy_of(spec.policy, data._replace(trajectories=learned), spec.seed)
+    part, _ = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
+    learned = part.trajectories
+    start = policy_of(spec.policy, part, spec.seed)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
+    features = features_of(spec.features, data.trajectories)
+    task, outcomes = task_for(spec.task, part, features, spec.seed)
+    training: Training
     if spec.recipe == "default":
-        learner = _default(spec, key, start, learned)
-        learner.search = _laid_out(learner.search, over)
-        return learner
-    # Choosing among policies spoils an estimate: the verdict's episodes are not those.
-    learned, held_out = split(learned, min(spec.held_out, SELECTION), seed=spec.seed)
-    search, model = assembled(spec, key, learned)
-    search = _laid_out(search, over)
-    return SearchTraining(key, search, start, model, iterations=spec.iterations, held_out=held_out)
+        training = _default(spec, key, start, learned, task, features)
+        if isinstance(training, Learner):
+            training.search = _laid_out(training.search, over)
+    else:
+        # Choosing among policies spoils an estimate: the verdict's episodes are not those.
+        learned, held_out = split(learned, min(spec.held_out, SELECTION), seed=spec.seed)
+        search, model = assembled(spec, key, learned, task, features)
+        search = _laid_out(search, over)
+        training = SearchTraining(
+            key, search, start, model, iterations=spec.iterations, held_out=held_out
+        )
+    training.outcomes = outcomes
+    return training
 
 
 def build_streamed(
@@ -88,9 +98,12 @@ def build_streamed(
     if spec.some > len(learned):
         raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Take fewer, or all")
     some = learned.sample(SAMPLE)
-    start = policy_of(spec.policy, sample._replace(trajectories=some), spec.seed)
+    part = sample._replace(trajectories=some)
+    start = policy_of(spec.policy, part, spec.seed)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
-    search, model = assembled(spec, key, some)
+    features = features_of(spec.features, some)
+    task, outcomes = task_for(spec.task, part, features, spec.seed)
+    search, model = assembled(spec, key, some, task, features)
     streaming.check(search)
 
     def run(search: Search, key: Any, state: Any, *, iterations: int) -> Any:
@@ -100,9 +113,11 @@ def build_streamed(
         )
 
     judged = held_out.sample(SAMPLE)
-    return SearchTraining(
+    training = SearchTraining(
         key, search, start, model, iterations=spec.iterations, held_out=judged, run=run
     )
+    training.outcomes = outcomes
+    return training
 
 
 def _sampled(shards: datasets.Shards) -> datasets.Dataset:
@@ -111,9 +126,14 @@ def _sampled(shards: datasets.Shards) -> datasets.Dataset:
     return datasets.Dataset(shards.sample(SAMPLE), *known)
 
 
-def assembled(spec: TrainSpec, key: jax.Array, learned: Trajectories) -> tuple[Search, Any]:
+def assembled(
+    spec: TrainSpec,
+    key: jax.Array,
+    learned: Trajectories,
+    task: Task,
+    features: Callable[..., Any],
+) -> tuple[Search, Any]:
     """One of the paper's recipes on a log, and the model that it starts with."""
-    task, features = task_of(spec.task), features_of(spec.features, learned)
     parts: dict[str, Any] = {"learning_rate": spec.learning_rate or LEARNING_RATE}
     model = None
     if spec.recipe != "gamps_paper":
@@ -145,20 +165,27 @@ def _laid_out(search: Search, over: Mesh | None) -> Search:
     return dataclasses.replace(search, trajectories=laid_out(search.trajectories, over))
 
 
-def _default(spec: TrainSpec, key: jax.Array, start: Policy, learned: Trajectories) -> Learner:
+def _default(
+    spec: TrainSpec,
+    key: jax.Array,
+    start: Policy,
+    learned: Trajectories,
+    task: Task,
+    features: Callable[..., Any],
+) -> Learner | FiniteLearner:
     rate = spec.learning_rate or Settings().learning_rate
     settings = Settings(iterations=spec.iterations, learning_rate=rate)
-    if not isinstance(start, Gaussian):
-        fix = "Take recipe pgt or reinforce for choices"
-        raise SettingError("recipe", f"default, with {type(start).__name__}", fix)
-    start = dataclasses.replace(start, learn_std=False)
-    kinds = classes(features_of(spec.features, learned), spec.model)
+    if isinstance(start, Gaussian):
+        start = dataclasses.replace(start, learn_std=False)
+    if is_finite(start, learned):
+        return FiniteLearner(key, learned, task, start, settings=settings)
+    kinds = classes(features, spec.model)
     for name, kind in kinds.items():
         _made(kind, name, key, learned)
     return Learner(
         key,
         learned,
-        task_of(spec.task),
+        task,
         start,
         kinds,
         settings=settings,

@@ -24,8 +24,7 @@ from gamps.errors import CertificateError, OutputError
 from gamps.evaluation import Assumption, Rung
 from gamps.policies import Policy, between
 from gamps.runs import folder
-from gamps.runs.resolve import task_of
-from gamps.runs.spec import NO_LOG, TrainSpec, log_sha256
+from gamps.runs.spec import NO_LOG, log_sha256
 from gamps.trajectories import Trajectories
 
 LADDER: dict[Assumption, str] = {"nothing": "ladder.json", "markov": "ladder-markov.json"}
@@ -57,16 +56,21 @@ def sha256_of(tree: Any) -> str:
 
 
 def make_ladder(
-    run: Path, ends: Ends, log: Trajectories, spec: TrainSpec, assume: Assumption = "nothing"
+    run: Path,
+    ends: Ends,
+    log: Trajectories,
+    discount: float,
+    *,
+    seed: int,
+    assume: Assumption = "nothing",
 ) -> None:
     """Choose the rungs of a training, by what it learned from, unless that was done."""
     with contextlib.suppress(CertificateError):
         read_ladder(run, ends, assume)
         return
     start, learned, behaviour = ends
-    discount = float(task_of(spec.task).discount)
     rungs = evaluation.rungs(
-        start, learned, log, discount, behaviour=behaviour, assume=assume, seed=spec.seed
+        start, learned, log, discount, behaviour=behaviour, assume=assume, seed=seed
     )
     places = [{"share": rung.share, "spread": rung.spread} for rung in rungs]
     content = {"learned_sha256": sha256_of(learned), "rungs": places}

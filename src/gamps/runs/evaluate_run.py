@@ -1,7 +1,9 @@
 """A run with what is said of it: the verdict on its ladder, recorded, and the estimates."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import jax
 
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
@@ -10,6 +12,9 @@ from gamps.runs.certificate import make_ladder, number_of, read_ladder, record, 
 from gamps.runs.open_run import OpenRun, open_run, unseen
 from gamps.runs.spec import log_sha256
 from gamps.trajectories import Trajectories
+
+Against = Literal["newest", "all"]
+"""Which of several controllers a policy is to be better than."""
 
 
 class RunEvaluation(NamedTuple):
@@ -24,6 +29,7 @@ class RunEvaluation(NamedTuple):
       error: that its bounds are taken with; each further judgement has half of the one before.
       rungs: of its ladder, the nearest to the logging policy first.
       evaluation: the verdict on them, and what stands behind it.
+      against: which of several controllers it is compared with; None if there is one.
     """
 
     run: OpenRun
@@ -34,6 +40,7 @@ class RunEvaluation(NamedTuple):
     error: float
     rungs: tuple[Rung, ...]
     evaluation: evaluation.Evaluation
+    against: Against | None = None
 
 
 def evaluate_run(
@@ -41,12 +48,15 @@ def evaluate_run(
     *,
     log: str = "",
     assume: Assumption = "nothing",
+    against: Against = "newest",
     confidence: float = 0.95,
 ) -> RunEvaluation:
     """Judge a run by its held-out part, or by the episodes of another log that are new to it.
 
     The judgement is recorded in the run folder. One by episodes that have judged the run before,
-    but for the same question, is taken with half the error of the one before.
+    but for the same question, is taken with half the error of the one before. Where several
+    controllers made the log, the newest's episodes judge, and improvement is over it; or all do,
+    and improvement is over what they earned together.
     """
     run = open_run(folder)
     densities, dropped = run.data.densities, 0
@@ -57,8 +67,12 @@ def evaluate_run(
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, run.data.trajectories)
-        run, densities = run._replace(held_out=fresh), other.densities
-    make_ladder(folder, run.ends, run.learned, run.spec, assume)
+        run, densities = run._replace(held_out=fresh, newest=None), other.densities
+    if against == "newest" and run.newest is not None:
+        held_out: Trajectories = jax.tree.map(lambda x: x[run.newest], run.held_out)
+        run = run._replace(held_out=held_out)
+    discount = float(run.task.discount)
+    make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
     question = {
         "episodes_sha256": sha256_of(run.held_out),
@@ -88,7 +102,17 @@ def evaluate_run(
     }
     record(folder, question, answer, rung.policy)
     by = log or run.spec.log
-    return RunEvaluation(run, by, densities, dropped, number, error, rungs, evaluated)
+    return RunEvaluation(
+        run,
+        by,
+        densities,
+        dropped,
+        number,
+        error,
+        rungs,
+        evaluated,
+        None if run.newest is None else against,
+    )
 
 
 def _place(rung: Rung) -> dict[str, Any]:

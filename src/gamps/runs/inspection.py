@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from gamps import evaluation
+from gamps.datasets import Labels
 from gamps.errors import UnfitLogError
 from gamps.learner import Settings
+from gamps.models import Quality
 from gamps.policies import Policy, log_probs
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -48,6 +50,8 @@ def inspect(
     *,
     densities: str = "known",
     discount: float | None = None,
+    outcomes: Quality | None = None,
+    labels: Labels = Labels(),  # noqa: B008
 ) -> list[Finding]:
     """Everything that can be said of a log before training.
 
@@ -57,17 +61,21 @@ def inspect(
       policy: the one to be trained, as it starts; None skips what depends on it.
       densities: known, or estimated.
       discount: that the log was made for, compared with the task's.
+      outcomes: how well reward and termination can be told, where no task is known.
+      labels: names of columns and controllers.
 
     Returns:
       Findings, the gravest first.
     """
     found = [
         *_size(log, densities),
-        *_columns(log),
+        *_controllers(log, labels),
+        *_columns(log, labels),
         *_duplicates(log),
         *_densities(log),
         *(() if task is None else _task(log, task)),
         *(() if task is None or discount is None else _discount(task, discount)),
+        *(() if outcomes is None else estimated_task(outcomes)),
         *(() if policy is None else _support(log, policy)),
         *_cost(log),
     ]
@@ -106,7 +114,25 @@ def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
         yield Finding(WARNING, "densities", "estimated from the actions, not logged", fix)
 
 
-def _columns(log: Trajectories) -> Iterator[Finding]:
+def _controllers(log: Trajectories, labels: Labels) -> Iterator[Finding]:
+    """Each with what it earned, undiscounted, and how its log-densities lie."""
+    controllers = np.asarray(labels.controllers)
+    rewards, mask = np.asarray(log.rewards, np.float64), np.asarray(log.mask)
+    for name in dict.fromkeys(labels.controllers):
+        rows = controllers == name
+        earned = np.where(mask[rows], rewards[rows], 0.0).sum(axis=1)
+        error = earned.std(ddof=1) / np.sqrt(len(earned)) if len(earned) > 1 else np.nan
+        found = f"{rows.sum()} episodes, return {earned.mean():.4g} ± {error:.2g}"
+        density = np.asarray(log.behaviour_log_prob)[rows][mask[rows]].mean()
+        last = ", the newest" if name == labels.controllers[-1] else ""
+        yield Finding(NOTE, f"controller {name}", f"{found}, mean log-density {density:.3g}{last}")
+
+
+def _name(kind: str, j: int, names: tuple[str, ...]) -> str:
+    return names[j] if j < len(names) else f"{kind}[{j}]"
+
+
+def _columns(log: Trajectories, labels: Labels) -> Iterator[Finding]:
     mask = np.asarray(log.mask)
     for name, values in (("observations", log.states), ("actions", log.actions)):
         array = np.asarray(values)[mask].reshape(int(mask.sum()), -1)
@@ -117,7 +143,8 @@ def _columns(log: Trajectories) -> Iterator[Finding]:
             grade = WARNING if name == "observations" else FATAL
             if name == "actions":
                 fix = "Log a stochastic policy: without noise there is no density"
-            yield Finding(grade, f"{name}[{j}]", f"constant, {array[0, j]:.4g}", fix)
+            column = _name(name, int(j), getattr(labels, name))
+            yield Finding(grade, column, f"constant, {array[0, j]:.4g}", fix)
         spread = array.std(axis=0)
         wide = spread.max() / max(spread[spread > 0].min(initial=np.inf), 1e-300)
         if np.isfinite(wide) and wide > 1e4:
@@ -198,6 +225,20 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
         yield Finding(grade, "termination", found, "Fix terminal, or the log's flags")
     else:
         yield Finding(NOTE, "termination", "as logged")
+
+
+def estimated_task(quality: Quality) -> list[Finding]:
+    """What is to be thought of a reward and a termination that were fitted to the log."""
+    found, more = f"estimated, held-out R² {quality.reward:.3f}", "Log what the reward depends on"
+    grade = WARNING if quality.reward < 0.9 else NOTE
+    rows = [Finding(grade, "reward", found, "" if grade == NOTE else f"{more}, or give --task")]
+    if quality.ends is None:
+        return [*rows, Finding(NOTE, "termination", "the log shows none")]
+    told = f"estimated, tells {quality.ends:.0%} of held-out ends"
+    told += f", and {quality.false_ends:.1%} of other steps falsely"
+    grade = WARNING if quality.ends < 0.9 or quality.false_ends > 0.02 else NOTE
+    fix = "" if grade == NOTE else "Log what an end depends on, or give --task"
+    return [*rows, Finding(grade, "termination", told, fix)]
 
 
 def _discount(task: Task, logged: float) -> Iterator[Finding]:

@@ -13,10 +13,10 @@ from gamps.learner import Progress
 from gamps.runs.build import build
 from gamps.runs.certificate import Ends
 from gamps.runs.loop import last_progress
-from gamps.runs.resolve import check_named, task_of
+from gamps.runs.resolve import check_named
 from gamps.runs.spec import TrainSpec, spec_in
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories, split
+from gamps.trajectories import Trajectories, split, split_rows
 
 
 class OpenRun(NamedTuple):
@@ -25,7 +25,7 @@ class OpenRun(NamedTuple):
     Attributes:
       spec: that it was started with.
       data: the log with what is known of it.
-      task: the known part of the problem.
+      task: the known part of the problem, or the estimated one.
       learned: episodes that training may have seen.
       held_out: episodes that it has not.
       progress: policy, model and decisions of the last checkpoint.
@@ -33,6 +33,8 @@ class OpenRun(NamedTuple):
       total: iterations in all.
       refused: what is wrong with checkpoints that were passed over.
       ends: between which its ladder stands.
+      newest: which held-out episodes are of the newest of several controllers; None if of one.
+      near: episodes of the newest among those learned from, which rungs are chosen by.
     """
 
     spec: TrainSpec
@@ -45,6 +47,8 @@ class OpenRun(NamedTuple):
     total: int
     refused: list[CheckpointError]
     ends: Ends
+    newest: np.ndarray | None
+    near: Trajectories
 
 
 def open_run(run: Path) -> OpenRun:
@@ -59,10 +63,23 @@ def open_run(run: Path) -> OpenRun:
     training = build(spec, data)
     progress, done, refused = last_progress(training, run)
     parts = split(data.trajectories, spec.held_out, seed=spec.seed)
+    rows = split_rows(data.trajectories.n_trajectories, spec.held_out, spec.seed)[1]
+    latest = datasets.newest(data)[rows]  # of the whole log: its last may lie in either part
+    part, _ = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
     first = training.start().best
     ends = Ends(first, progress.best, data.behaviour or first)
     return OpenRun(
-        spec, data, task_of(spec.task), *parts, progress, done, training.total, refused, ends
+        spec,
+        data,
+        training.task,
+        *parts,
+        progress,
+        done,
+        training.total,
+        refused,
+        ends,
+        None if latest.all() else latest,
+        datasets.of_newest(part),
     )
 
 

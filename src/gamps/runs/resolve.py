@@ -11,7 +11,7 @@ import jax
 from gamps import datasets
 from gamps.errors import SettingError
 from gamps.learner import ModelClass
-from gamps.models import concatenated
+from gamps.models import Quality, WithChoice, concatenated, learned_task
 from gamps.policies import Policy, estimation
 from gamps.runs.spec import MODELS, TrainSpec
 from gamps.tasks import Task
@@ -56,13 +56,33 @@ def task_of(target: str) -> Task:
     return found
 
 
+def task_for(
+    target: str, data: datasets.Dataset, features: Callable[..., Any], seed: int
+) -> tuple[Task, Quality | None]:
+    """The task that was named; without a name one that is fitted to the log, and how well.
+
+    Args:
+      target: module:object, or empty.
+      data: the log that it may be fitted to, with its discount.
+      features: of observation and action.
+      seed: of the fit.
+    """
+    if target:
+        return task_of(target), None
+    if data.discount is None:
+        problem = "missing, and the log has no discount"
+        raise SettingError("task", problem, "Give one, or import the log with --discount")
+    return learned_task(jax.random.key(seed), data.trajectories, data.discount, features)
+
+
 def check_named(spec: TrainSpec) -> None:
     """Import every object that a specification names, and refuse other kinds, before reading a log.
 
     Raises:
       SettingError: naming the setting.
     """
-    task_of(spec.task)
+    if spec.task:
+        task_of(spec.task)
     if ":" in spec.policy:
         policy_named(spec.policy)
     if spec.features:
@@ -85,7 +105,8 @@ def features_named(target: str) -> Callable[..., Any]:
 def features_of(target: str, log: Trajectories) -> Callable[..., Any]:
     """The model's input, tried on the shapes of a log."""
     if not target:
-        return concatenated
+        choices = log.actions.dtype.kind == "i"
+        return WithChoice(int(log.actions.max()) + 1) if choices else concatenated
     made = features_named(target)
     try:
         shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
@@ -114,13 +135,16 @@ def policy_named(target: str) -> Policy:
 
 
 def policy_of(target: str, data: datasets.Dataset, seed: int) -> Policy:
-    """Where the search starts."""
+    """Where the search starts; of a log of several controllers it is fitted to the newest's."""
+    log = datasets.of_newest(data)
+    discrete = log.actions.dtype.kind == "i"
     if target == "behaviour":
         if data.behaviour is not None:
             return data.behaviour
-        target = "affine" if data.trajectories.actions.dtype.kind == "f" else "choices"
-        fitted = estimation.fit(jax.random.key(seed), data.trajectories, target)
-        return estimation.recognised(fitted, data.trajectories)
+        target = "choices" if discrete else "affine"
+        fitted = estimation.fit(jax.random.key(seed), log, target)
+        return estimation.recognised(fitted, log)
     if ":" in target:
         return policy_named(target)
-    return estimation.fit(jax.random.key(seed), data.trajectories, target)
+    target = "choices" if discrete and target == "affine" else target
+    return estimation.fit(jax.random.key(seed), log, target)

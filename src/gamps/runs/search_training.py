@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 
 from gamps import evaluation
 from gamps.learner import Progress, RunState
+from gamps.models import Quality
 from gamps.policies import Policy
 from gamps.search import Search
 from gamps.search import run as run_search
@@ -45,7 +46,8 @@ class SearchTraining:
         least_ess: float = 2.0,
         run: Callable[..., Any] = run_search,
     ) -> None:
-        self.run = run
+        self.run, self.task = run, search.task
+        self.outcomes: Quality | None = None
         self.key, self.search, self.policy, self.model = key, search, policy, model
         self.total, self.held_out, self.least_ess = iterations, held_out, least_ess
 

@@ -29,9 +29,10 @@ class TrainSpec:
 
     Attributes:
       log: name of a dataset (gamps import, gamps collect), or its folder.
-      task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one.
+      task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one;
+        without it reward and termination are estimated from the log, with the log's discount.
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
-        if actuators clip, a gamps.policies.SoftClipped of it is safer.
+        for choices, a softmax. If actuators clip, a gamps.policies.SoftClipped of it is safer.
       model: auto (a network; for the paper's recipes quadratic), linear, quadratic, network, or
         module:object, a gamps.learner.ModelClass.
       recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
@@ -66,8 +67,6 @@ KINDS = {field.name: type(field.default) for field in fields(TrainSpec)} | {"log
 
 def check(spec: TrainSpec) -> None:
     """Refuse what can be refused before anything is read."""
-    if not spec.task:
-        raise SettingError("task", "missing", "Say --task module:object, a gamps.Task")
     if spec.recipe not in RECIPES:
         fix = f"Choose one of {', '.join(RECIPES)}"
         raise SettingError("recipe", repr(spec.recipe), fix)

@@ -21,7 +21,7 @@ from gamps.runs.search_training import SearchTraining
 from gamps.runs.spec import LATER, TrainSpec, check, log_sha256, spec_in
 from gamps.runs.state import Training
 from gamps.search import placement
-from gamps.trajectories import Trajectories, split
+from gamps.trajectories import Trajectories
 
 LOCKED = 60.0  # seconds that a lost process may still hold its run folder
 
@@ -52,14 +52,16 @@ class Run(NamedTuple):
         if jax.process_index() == 0:
             first = self.training.start().best
             ends = Ends(first, progress.best, self.data.behaviour or first)
-            make_ladder(self.folder, ends, self._learned(), self.spec)
+            discount = float(self.training.task.discount)
+            make_ladder(self.folder, ends, self._learned(), discount, seed=self.spec.seed)
         return progress
 
     def _learned(self) -> Trajectories:
-        """What training saw, or as much of it as is held in memory."""
+        """What training saw of the newest controller, or as much of it as is held in memory."""
         if isinstance(self.training, SearchTraining) and self.spec.stream:
             return self.training.search.trajectories
-        return split(self.data.trajectories, self.spec.held_out, seed=self.spec.seed)[0]
+        part, _ = datasets.split_dataset(self.data, self.spec.held_out, seed=self.spec.seed)
+        return datasets.of_newest(part)
 
 
 def start(
@@ -99,10 +101,14 @@ def start(
     data, build = read(spec, over, advance)
     say("inspecting it: compiling …")
     policy = policy_of(spec.policy, data, spec.seed)
+    task = task_of(spec.task) if spec.task else None
     inspection.refuse_unfit(
-        inspection.inspect(data.trajectories, task_of(spec.task), policy, densities=data.densities)
+        inspection.inspect(data.trajectories, task, policy, densities=data.densities)
     )
     training = build()
+    if training.outcomes is not None:
+        found = inspection.estimated_task(training.outcomes)
+        say("; ".join(f"{one.what} {one.found}" for one in found))
     if first:
         known = {"log_sha256": log_sha256(spec.log), "densities": data.densities}
         settings = asdict(spec) | known | {"tensorboard": tensorboard}

@@ -9,6 +9,8 @@ import numpy as np
 
 from gamps.errors import CheckpointError
 from gamps.learner import Progress, RunState
+from gamps.models import Quality
+from gamps.tasks import Task
 
 GONE = {"[0].model.support.typical"}  # arrays of version 0.1 that are of no use any more
 
@@ -22,6 +24,8 @@ class Training(Protocol):
     """
 
     total: int
+    task: Task
+    outcomes: Quality | None  # of reward and termination, where they are estimated
 
     def start(self) -> Progress:
         """Before the first iteration."""

@@ -1,0 +1,113 @@
+"""What the columns of a table hold, and an account of where its rows went."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gamps.errors import DatasetError
+from gamps.trajectories import Episode
+
+
+class Columns(NamedTuple):
+    """Which column holds what.
+
+    Attributes:
+      episode: a number or a name, the same in all rows of an episode, which stand together; empty
+        if episodes follow one another and flags say where one ends.
+      observations: one column a dimension.
+      actions: one column a dimension, as drawn, before any clipping.
+      reward: of the step.
+      log_prob: log-density of the action under the logging policy; None if it was not logged.
+      next_observations: one column a dimension; none if the following row says it.
+      terminated: not zero in the last row of an episode that the environment ended.
+      time: a number, a date or a time; if given, it must grow within an episode.
+      discrete: whether actions are choices, numbered from zero, in one column.
+      propensity: probability of the choice, in place of its logarithm.
+      timeout: not zero in the last row of an episode that was cut off, whatever `terminated` says.
+      controller: who chose the actions of an episode.
+      group: of episodes that belong together: a patient, a machine, a day.
+    """
+
+    episode: str
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    reward: str
+    log_prob: str | None = None
+    next_observations: tuple[str, ...] = ()
+    terminated: str | None = None
+    time: str | None = None
+    discrete: bool = False
+    propensity: str | None = None
+    timeout: str | None = None
+    controller: str | None = None
+    group: str | None = None
+
+
+class Dropped(NamedTuple):
+    """An episode that was left out, and why.
+
+    Attributes:
+      name: of the episode, or its number.
+      rows: that it had.
+      why: field, row and problem.
+    """
+
+    name: str
+    rows: int
+    why: str
+
+
+@dataclass
+class Account:
+    """Where the rows of a table went: rows = steps + closing + those of dropped episodes.
+
+    Attributes:
+      rows: of the table.
+      steps: that were kept.
+      closing: rows that only say where an episode ended.
+      unknown_ends: episodes of whose last step nothing says where it led.
+      dropped: episodes that were left out.
+    """
+
+    rows: int = 0
+    steps: int = 0
+    closing: int = 0
+    unknown_ends: int = 0
+    dropped: list[Dropped] = field(default_factory=list)
+
+
+class Labelled(NamedTuple):
+    """An episode with what a table says of it besides.
+
+    Attributes:
+      episode: its steps.
+      controller: who chose its actions; empty if no column says it.
+      group: that it belongs to; empty likewise.
+    """
+
+    episode: Episode
+    controller: str = ""
+    group: str = ""
+
+
+def names_of(columns: Columns) -> list[str]:
+    """All that are to be read, once they make sense together."""
+    c = columns
+    for name in ("observations", "actions"):
+        if not getattr(c, name):
+            raise DatasetError(name, "no column", "Name at least one")
+    if c.next_observations and len(c.next_observations) != len(c.observations):
+        problem = f"{len(c.next_observations)} for {len(c.observations)} observations"
+        raise DatasetError("next_observations", problem, "Name one for each, in the same order")
+    if c.discrete and len(c.actions) != 1:
+        raise DatasetError("actions", f"{len(c.actions)} columns", "A choice has one column")
+    if c.propensity is not None and (c.log_prob is not None or not c.discrete):
+        problem = "with a log-density" if c.log_prob is not None else "of actions that are numbers"
+        raise DatasetError("propensity", problem, "Give one of the two; choices are --discrete")
+    if not c.episode and c.terminated is None and c.timeout is None:
+        fix = "Name a column of episodes, or one of flags that are set where an episode ends"
+        raise DatasetError("episode", "no column", fix)
+    chosen = (
+        c.reward, c.episode or None, *c.observations, *c.actions, c.log_prob, c.propensity,
+        *c.next_observations, c.terminated, c.timeout, c.time, c.controller, c.group,
+    )  # fmt: skip
+    return list(dict.fromkeys(name for name in chosen if name is not None))

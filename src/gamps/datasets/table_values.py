@@ -1,0 +1,109 @@
+"""Columns of a table as numbers; what cannot be one is named with its row."""
+
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from gamps.datasets.table_blocks import Table
+from gamps.errors import DatasetError
+from gamps.trajectories import Episode
+
+
+def is_empty(value: Any) -> bool:
+    """Whether nothing was written there."""
+    return value in (None, "") or (isinstance(value, float) and bool(np.isnan(value)))
+
+
+def flags_of(table: Table, name: str | None, first: int) -> np.ndarray:
+    """Where a flag is set; a row that leaves it empty has none."""
+    if name is None:
+        raise DatasetError("flags", "no column", "Name one")
+    filled = [_flag(value) for value in table[name]]
+    return column_of(filled, name, first) != 0
+
+
+def _flag(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return 0
+    if isinstance(value, str):
+        words = {"": 0, "true": 1, "false": 0, "yes": 1, "no": 0}
+        return words.get(value.strip().lower(), value)
+    return value
+
+
+def times_of(values: Any, name: str, first: int) -> np.ndarray:
+    """Numbers as they are; dates and times, also written as text, as seconds."""
+
+    def seconds(value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                value = datetime.fromisoformat(value.strip())
+            except ValueError:
+                return value  # a number, or it is refused as one
+        if isinstance(value, np.datetime64):
+            return (value - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        if isinstance(value, datetime):
+            return value.timestamp()
+        return value.toordinal() * 86_400.0 if isinstance(value, date) else value
+
+    return column_of([seconds(value) for value in values], name, first)
+
+
+def logarithms_of(name: str, values: np.ndarray, first: int) -> np.ndarray:
+    """Of probabilities."""
+    wrong = np.flatnonzero((values <= 0) | (values > 1))
+    if wrong.size:
+        place = first + int(wrong[0]) + 1
+        problem = f"{values[wrong[0]]:g} is no probability of what was chosen"
+        raise DatasetError(name, problem, "It lies above 0 and at most at 1", index=place)
+    return np.log(values)
+
+
+def check_precision(names: tuple[str, ...], episodes: list[Episode]) -> None:
+    """Refuse columns whose values single precision cannot tell apart, such as seconds since 1970.
+
+    Raises:
+      DatasetError: naming the column.
+    """
+    values = np.concatenate([np.asarray(e.observations, np.float64) for e in episodes])
+    for name, column in zip(names, values.T, strict=True):
+        spread = float(column.std())
+        if spread > 0 and np.abs(column).max() * 2.0**-24 > 1e-3 * spread:
+            problem = f"around {column.mean():.6g}, differing by {spread:.3g}: single precision "
+            fix = f"Subtract {column.mean():.6g} from it before, or leave it out"
+            raise DatasetError(name, problem + "cannot tell that apart", fix)
+
+
+def column_of(values: Any, name: str, first: int) -> np.ndarray:
+    """Finite numbers; the column's rows start after `first` others."""
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.asarray([_number(name, v, first + i) for i, v in enumerate(values, 1)], float)
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if bad.size:
+        place, value = first + int(bad[0]) + 1, values[int(bad[0])]
+        value = value.item() if isinstance(value, np.generic) else value
+        fix = "Fix it or drop the episode"
+        raise DatasetError(name, f"{value!r} is no finite number", fix, index=place)
+    return numbers
+
+
+def _number(name: str, value: Any, row: int) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        problem = "empty" if value in (None, "") else f"{str(value)[:40]!r} is no number"
+        fix = "Fix it or drop the episode"
+        raise DatasetError(name, problem, fix, index=row) from error
+
+
+def choices_of(name: str, values: np.ndarray, first: int) -> np.ndarray:
+    """Whole numbers from zero."""
+    wrong = np.flatnonzero((values != np.round(values)) | (values < 0))
+    if wrong.size:
+        place = first + int(wrong[0]) + 1
+        problem = f"{values[wrong[0]]:g} is no choice"
+        raise DatasetError(name, problem, "Number choices from 0", index=place)
+    return values.astype(int)
