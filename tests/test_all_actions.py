@@ -26,7 +26,7 @@ from gamps.search import Search, gradients
 from gamps.search.fitting import ClosedForm, EachMember, Keep
 from gamps.search.gradients import AllActions
 from gamps.search.importance import Ratios, log_rho
-from gamps.search.values import Exact, Imagined, OthersOfState, Values
+from gamps.search.values import Exact, Imagined, NoBaseline, OthersOfState, Values
 from gamps.search.weights import GradientAware, Ones, Tempered, tempered
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
@@ -60,10 +60,20 @@ def table_log(n_states, n_actions):
     )
 
 
-def test_all_action_gradient_is_that_of_the_logged_states():
+class Sampled(Boltzmann):
+    """Whose actions are drawn, as those of a policy without choices."""
+
+    @property
+    def choices(self):
+        return None
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_all_action_gradient_is_that_of_the_logged_states(drawn):
     """Mean over draws against Σ_s Σ_a ∇π(a|s) Q(s, a), z-tests with Bonferroni."""
     mdp = truth.random_mdp(0, 4, 3, 0.9)
     policy, log = truth.random_policy(1, 4, 3), table_log(4, 3)
+    policy = Sampled(policy.weights, policy.features, policy.forced) if drawn else policy
     task, model = Task(lambda s, a, n: mdp.rewards[s, a], 0.9), Tabular(jnp.log(mdp.transitions))
     ratios = Ratios.of(log_rho(policy, log), log.mask, 0.9)
     pairs = AllActions(states=400, actions=4)
@@ -72,9 +82,10 @@ def test_all_action_gradient_is_that_of_the_logged_states():
     def one(key):
         at, at_ratios = pairs(key, policy, model, task, log, ratios)
         values = Exact()(key, policy, model, task, at, at_ratios)
-        baseline = OthersOfState()(policy, at, at_ratios, values)
+        part = OthersOfState() if drawn else NoBaseline()
+        baseline = part(policy, at, at_ratios, values)
         gradient = gradients.off_policy(policy, at, values.weighted_q_values - baseline)
-        return truth.flat(gradient) / pairs.actions
+        return truth.flat(gradient) / (pairs.actions if drawn else 1)
 
     found = np.asarray(jax.lax.map(one, jax.random.split(KEY, 300)))
     pi, _ = truth.tables(policy)

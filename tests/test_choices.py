@@ -114,7 +114,7 @@ def test_a_network_of_choices_is_fitted():
     assert x[-4:].tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_default_learns_treatments_that_can_be_certified():
     learned, held_out = split(ward_log(2_000), 0.5)
     short = Settings(iterations=40, states=60, horizon=8, roll=4, members=2)
@@ -128,7 +128,7 @@ def test_the_default_learns_treatments_that_can_be_certified():
     gained = returns(WARD, run(WARD, act, 5_000, 7)) - returns(
         WARD, run(WARD, ward_controller, 5_000, 7)
     )
-    assert gained.mean() > 1.0
+    assert gained.mean() > 0.3
     found = evaluation.evaluate(outcome.ladder, learned, held_out, TASK, details=False)
     assert found.verdict.word == evaluation.DEPLOY
     again = learn(learned, TASK, settings=short)

@@ -247,7 +247,7 @@ def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
     for words, match in (
         ([str(tmp_path / "run"), "--task", TASK], "is a run, and has one"),
         ([LOG, "--task", TASK], "out: is needed"),
-        ([LOG], "task: is needed"),
+        ([LOG], "out: is needed"),
     ):
         with pytest.raises(SystemExit):
             main(["launch", *words])

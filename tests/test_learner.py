@@ -30,6 +30,7 @@ from gamps.paper.treatments import seed_keys
 from gamps.policies import LinearGaussianPolicy
 from gamps.search.fitting import ClosedForm, EachMember, Keep
 from gamps.search.logged_climb import LoggedClimb
+from gamps.search.values import advantages
 from gamps.tasks import Task
 
 KEY = jax.random.key(5)
@@ -80,6 +81,14 @@ def mean_return(policy, n=4_000):
     return float(jnp.mean(jnp.sum(0.99 ** jnp.arange(20) * log.rewards, axis=1)))
 
 
+@pytest.fixture
+def _short_climb(monkeypatch):
+    """On a log of sixty games a longer one leads no further."""
+    monkeypatch.setattr(advantages, "UPDATES", 500)
+    monkeypatch.setattr(advantages, "REFIT_UPDATES", 100)
+
+
+@pytest.mark.usefixtures("_short_climb")
 def test_learns_a_better_policy_and_repeats():
     log = golf_log()
     outcome, again = (

@@ -81,6 +81,16 @@ def test_flags_cut_episodes_where_no_column_does(tmp_path):
         read_table(path, columns._replace(terminated=None, timeout=None))
 
 
+def test_states_may_be_numbered():
+    frame = Frame(run=[0] * 3, s=[4, 0, 2], a=[1, 1, 0], r=[1.0] * 3)
+    columns = Columns("run", ("s",), ("a",), "r", discrete=True, numbered=True)
+    (episode,) = read_table(frame, columns)
+    assert episode.observations.tolist() == [4, 0, 2, 2]
+    assert episode.observations.dtype.kind == "i"
+    with pytest.raises(DatasetError, match=r"s\[2\]: 0.5 is no choice"):
+        read_table(Frame(**frame.values | {"s": [4, 0.5, 2]}), columns)
+
+
 def test_propensities_are_probabilities(tmp_path):
     table = [[i // 2, i, float(i), i % 3, 1.0, 0.25] for i in range(6)]
     head = ["run", "t", "x", "drug", "r", "p"]

@@ -25,7 +25,8 @@ from gamps.runs import SearchTraining, TrainSpec, checkpoints, folder, loop, sta
 from gamps.runs.build import build, build_streamed, classes
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.state import arrays_of, from_json, to_json
-from gamps.search import recipes
+from gamps.search import logged_climb, recipes
+from gamps.search.values import advantages
 from gamps.trajectories import Episode, split
 
 KEY = jax.random.key(2)
@@ -62,6 +63,14 @@ def same(one, other):
     a, b = arrays_of(one), arrays_of(other)
     assert json.dumps(to_json(one.run)) == json.dumps(to_json(other.run))
     return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
+
+
+@pytest.fixture(autouse=True)
+def _short_climb(monkeypatch):
+    """On the log: these tests are about what is kept, not about how far it leads."""
+    monkeypatch.setattr(logged_climb, "TIMES", 2)
+    monkeypatch.setattr(advantages, "UPDATES", 100)
+    monkeypatch.setattr(advantages, "REFIT_UPDATES", 20)
 
 
 @pytest.mark.parametrize("make", [learner, searching])
@@ -345,7 +354,7 @@ def test_every_recipe_takes_a_step(recipe):
     assert int(progress.state.iteration) == 1
 
 
-def test_choices_need_a_recipe_without_a_model():
+def test_numbered_states_in_vectors_need_a_recipe_without_a_model():
     env = two_areas("plain")
     policy = env.behaviour(KEY)
     log = collect(env, policy, KEY, n=20, steps=10)

@@ -34,6 +34,7 @@ def import_(
     controller: str = "",
     group: str = "",
     discrete: bool = False,
+    numbered: bool = False,
     discount: float = 0.99,
     drop_bad_episodes: bool = False,
     overwrite: bool = False,
@@ -69,6 +70,7 @@ def import_(
       controller: column that names who chose an episode's actions.
       group: column that names what episodes belong together: a patient, a machine, a day.
       discrete: actions are choices, numbered from 0, in one column.
+      numbered: observations are states, numbered from 0, in one column.
       discount: kept with the log.
       drop_bad_episodes: leave out episodes that cannot be used, say which, and go on.
       overwrite: replace a dataset of the same name.
@@ -77,7 +79,7 @@ def import_(
     columns = datasets.Columns(
         episode, observations, actions, reward, log_prob or None, next_observations,
         terminated or None, time or None, discrete, propensity or None, timeout or None,
-        controller or None, group or None,
+        controller or None, group or None, numbered,
     )  # fmt: skip
     account = datasets.Account()
     read = list(
@@ -87,7 +89,8 @@ def import_(
         first = account.dropped[0]
         raise DatasetError(f"episode {first.name}", "none is left", f"The first: {first.why}")
     episodes = [one.episode for one in read]
-    datasets.check_precision(observations, episodes)
+    if not numbered:
+        datasets.check_precision(observations, episodes)
     known = bool(log_prob or propensity)
     if not known:
         episodes = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
@@ -97,6 +100,7 @@ def import_(
         actions,
         tuple(one.controller for one in read) if controller else (),
         tuple(one.group for one in read) if group else (),
+        read[-1].controller,
     )
     folder = datasets.save(
         dataset, log, None, discount=discount, densities="known" if known else "missing",

@@ -100,7 +100,8 @@ def labels_of(metadata: dict[str, Any]) -> Labels:
     """Names of columns, controllers and groups, as far as they were kept."""
     try:
         stored = json.loads(metadata.get(LABELS, "null")) or {}
-        return Labels(**{name: tuple(map(str, values)) for name, values in stored.items()})
+        newest = str(stored.pop("newest", ""))
+        return Labels(**{name: tuple(map(str, x)) for name, x in stored.items()}, newest=newest)
     except (ValueError, TypeError, AttributeError) as error:
         place = f"metadata.json/{LABELS}"
         raise DatasetError(place, f"cannot be read: {error}", "Import the log again") from error

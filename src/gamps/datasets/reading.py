@@ -81,27 +81,29 @@ def load(name: str | Path) -> Dataset:
 
 
 def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
-    """As `trajectories.split`, with the labels of the episodes."""
-    parts = split_rows(data.trajectories.n_trajectories, held_out, seed)
+    """As `trajectories.split`, with labels; episodes of one group are in one part."""
+    n = data.trajectories.n_trajectories
+    names = np.asarray(data.labels.groups) if data.labels.groups else np.arange(n)
+    kinds, groups = np.unique(names, return_inverse=True)
+    chosen = np.isin(groups, split_rows(len(kinds), held_out, seed)[0])
 
     def part(rows: np.ndarray) -> Dataset:
-        kept = {
-            name: tuple(np.asarray(labels)[rows].tolist())
-            for name in ("controllers", "groups")
-            if (labels := getattr(data.labels, name))
-        }
-        log = jax.tree.map(lambda x: x[rows], data.trajectories)
-        return data._replace(trajectories=log, labels=data.labels._replace(**kept))
+        controllers, groups = (
+            tuple(name for name, kept in zip(labels, rows, strict=True) if kept) if labels else ()
+            for labels in (data.labels.controllers, data.labels.groups)
+        )
+        log = jax.tree.map(lambda x: x[np.flatnonzero(rows)], data.trajectories)
+        labels = data.labels._replace(controllers=controllers, groups=groups)
+        return data._replace(trajectories=log, labels=labels)
 
-    return part(parts[0]), part(parts[1])
+    return part(chosen), part(~chosen)
 
 
 def newest(data: Dataset) -> np.ndarray:
-    """`[N]`, whether an episode is of the controller that made the last one."""
-    controllers = np.asarray(data.labels.controllers)
-    if not len(controllers):
+    """`[N]`, whether an episode is of the controller that made the log's last one."""
+    if not data.labels.controllers:
         return np.ones(data.trajectories.n_trajectories, bool)
-    return np.asarray(controllers == controllers[-1])
+    return np.asarray(data.labels.controllers) == data.labels.newest
 
 
 def of_newest(data: Dataset) -> Trajectories:

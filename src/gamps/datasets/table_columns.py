@@ -25,6 +25,7 @@ class Columns(NamedTuple):
       timeout: not zero in the last row of an episode that was cut off, whatever `terminated` says.
       controller: who chose the actions of an episode.
       group: of episodes that belong together: a patient, a machine, a day.
+      numbered: whether observations are states, numbered from zero, in one column.
     """
 
     episode: str
@@ -40,6 +41,7 @@ class Columns(NamedTuple):
     timeout: str | None = None
     controller: str | None = None
     group: str | None = None
+    numbered: bool = False
 
 
 class Dropped(NamedTuple):
@@ -100,6 +102,9 @@ def names_of(columns: Columns) -> list[str]:
         raise DatasetError("next_observations", problem, "Name one for each, in the same order")
     if c.discrete and len(c.actions) != 1:
         raise DatasetError("actions", f"{len(c.actions)} columns", "A choice has one column")
+    if c.numbered and len(c.observations) != 1:
+        problem = f"{len(c.observations)} columns"
+        raise DatasetError("observations", problem, "A numbered state has one column")
     if c.propensity is not None and (c.log_prob is not None or not c.discrete):
         problem = "with a log-density" if c.log_prob is not None else "of actions that are numbers"
         raise DatasetError("propensity", problem, "Give one of the two; choices are --discrete")

@@ -127,7 +127,7 @@ def _labelled(table: Table, first: int, columns: Columns, account: Account) -> L
     account.steps += steps
     account.closing += count - steps
     last, before = episode.observations[-1], episode.observations[-2]
-    account.unknown_ends += count == steps and bool((last == before).all())
+    account.unknown_ends += count == steps and bool(np.all(last == before))
     return Labelled(episode, *labels)
 
 
@@ -161,6 +161,8 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
         return column_of(table[name][:count], name, first)
 
     observations = np.stack([numbers(name) for name in columns.observations], axis=1)
+    if columns.numbered:
+        observations = choices_of(columns.observations[0], observations[:, 0], first)
     actions = np.stack([numbers(name, len(steps)) for name in columns.actions], axis=1)
     if columns.discrete:
         actions = choices_of(columns.actions[0], actions[:, 0], first)
@@ -182,6 +184,8 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
     following = None
     if columns.next_observations:
         following = np.stack([numbers(name) for name in columns.next_observations], axis=1)
+        if columns.numbered:
+            following = choices_of(columns.next_observations[0], following[:, 0], first)
     else:
         observations = np.concatenate([observations, observations[-1:]])
         return Episode(observations, actions, rewards, log_prob, ended)

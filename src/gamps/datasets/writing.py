@@ -40,12 +40,14 @@ class Labels(NamedTuple):
       actions: the same of an action.
       controllers: who chose the actions of each episode; none if it was one and the same.
       groups: that each episode belongs to: a patient, a machine, a day; none if each is its own.
+      newest: the controller that made the last episode.
     """
 
     observations: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    newest: str = ""
 
 
 def minari_package() -> ModuleType:

@@ -13,7 +13,7 @@ from gamps.evaluation.estimators import Evidence, on_policy
 from gamps.evaluation.guaranteed import guaranteed_gain
 from gamps.evaluation.intervals import Interval, student
 from gamps.evaluation.ladder import Rung, ladder_cases, markov_cases
-from gamps.evaluation.ratio_sums import each, value
+from gamps.evaluation.ratio_sums import by_group, each, value
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
 from gamps.evaluation.verdict import (
@@ -73,6 +73,7 @@ def judge(
     bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
     refused: Reason | None = None,
+    groups: np.ndarray | None = None,
     seed: int = 0,
 ) -> Judgement:
     """The verdict on policies that were chosen before these episodes were looked at.
@@ -87,9 +88,10 @@ def judge(
         episodes are that lose, and each has its share of the error.
       confidence: that none of the lower bounds is wrong.
       refused: why none of them counts, if something else has shown that.
+      groups: that episodes belong to, if they are not independent; groups are then.
       seed: of the critical value.
     """
-    gains = np.stack([each(case.improvement) for case in given], axis=1)
+    gains = by_group(np.stack([each(case.improvement) for case in given], axis=1), groups)
     levels = {grade: (1 + confidence) / 2 if grade == FAIR else confidence for grade in LIMITS}
     critical = {level: critical_value(gains, level, seed=seed) for level in {*levels.values()}}
     judged = []
@@ -143,6 +145,7 @@ def evaluate(
     assume: Assumption = "nothing",
     confidence: float = 0.95,
     details: bool = True,
+    groups: np.ndarray | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Say whether a policy may be deployed, by episodes that nothing was learned from.
@@ -160,6 +163,8 @@ def evaluate(
         Where the log speaks against it nothing is shown. Declared bounds are of no use then.
       confidence: of the bounds, all together.
       details: whether the chosen one is estimated in other ways too.
+      groups: that held-out episodes belong to: patients, machines, days. Not episodes but groups
+        are then independent, and declared bounds of no use.
       seed: of imagined episodes, features and actions.
     """
     given = [policy] if isinstance(policy, (Policy, Rung)) else policy
@@ -167,10 +172,14 @@ def evaluate(
     discount = float(task.discount)
     plain = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
     of_each, bounds, refused = plain, task.return_bounds(held_out.n_steps), None
+    if groups is not None:
+        bounds = None
     if assume == "markov":
         of_each = markov_cases(plain, policies, learned, held_out, seed)
         bounds, refused = None, disagreement(of_each, plain, learned.n_trajectories)
-    judgement = judge(of_each, bounds=bounds, confidence=confidence, refused=refused, seed=seed)
+    judgement = judge(
+        of_each, bounds=bounds, confidence=confidence, refused=refused, groups=groups, seed=seed
+    )
     chosen = policies[judgement.chosen]
     beside: dict[str, Case] = {}
     if details:

@@ -61,6 +61,21 @@ def each(terms: Terms) -> np.ndarray:
     return np.asarray(value(terms) + n * (off / safe) @ terms.signs)
 
 
+def by_group(numbers: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """`[G, ...]`, one number a group of trajectories in place of one a trajectory; the same mean.
+
+    Examples:
+      >>> by_group(np.array([1.0, 2.0, 6.0]), np.array(["a", "b", "b"])).tolist()
+      [0.6666666666666666, 5.333333333333333]
+    """
+    if groups is None:
+        return numbers
+    kinds, at = np.unique(groups, return_inverse=True)
+    totals = np.zeros((len(kinds), *numbers.shape[1:]))
+    np.add.at(totals, at, numbers)
+    return totals * (len(kinds) / len(numbers))
+
+
 def left_out(terms: Terms) -> np.ndarray:
     """`[N]`, the estimate without each trajectory in turn."""
     above = terms.numerators.sum(axis=0) - terms.numerators

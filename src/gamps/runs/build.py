@@ -177,6 +177,10 @@ def _default(
     settings = Settings(iterations=spec.iterations, learning_rate=rate)
     if isinstance(start, Gaussian):
         start = dataclasses.replace(start, learn_std=False)
+    if learned.states.dtype.kind == "i" and not is_finite(start, learned):
+        problem = f"default, with {type(start).__name__} and whole numbers as observations"
+        fix = "Number the states in one column; or take recipe pgt or reinforce"
+        raise SettingError("recipe", problem, fix)
     if is_finite(start, learned):
         return FiniteLearner(key, learned, task, start, settings=settings)
     kinds = classes(features, spec.model)

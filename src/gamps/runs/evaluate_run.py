@@ -67,9 +67,12 @@ def evaluate_run(
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, run.data.trajectories)
-        run, densities = run._replace(held_out=fresh, newest=None), other.densities
+        run = run._replace(held_out=fresh, newest=None, groups=None)
+        densities = other.densities
+    groups = run.groups
     if against == "newest" and run.newest is not None:
         held_out: Trajectories = jax.tree.map(lambda x: x[run.newest], run.held_out)
+        groups = None if groups is None else groups[run.newest]
         run = run._replace(held_out=held_out)
     discount = float(run.task.discount)
     make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
@@ -91,6 +94,7 @@ def evaluate_run(
         model=run.progress.state.model,
         assume=assume,
         confidence=1 - error,
+        groups=groups,
         seed=run.spec.seed,
     )
     rung = rungs[evaluated.chosen]

@@ -124,7 +124,7 @@ def _controllers(log: Trajectories, labels: Labels) -> Iterator[Finding]:
         error = earned.std(ddof=1) / np.sqrt(len(earned)) if len(earned) > 1 else np.nan
         found = f"{rows.sum()} episodes, return {earned.mean():.4g} ± {error:.2g}"
         density = np.asarray(log.behaviour_log_prob)[rows][mask[rows]].mean()
-        last = ", the newest" if name == labels.controllers[-1] else ""
+        last = ", the newest" if name == labels.newest else ""
         yield Finding(NOTE, f"controller {name}", f"{found}, mean log-density {density:.3g}{last}")
 
 

@@ -16,7 +16,7 @@ from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named
 from gamps.runs.spec import TrainSpec, spec_in
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories, split, split_rows
+from gamps.trajectories import Trajectories
 
 
 class OpenRun(NamedTuple):
@@ -35,6 +35,7 @@ class OpenRun(NamedTuple):
       ends: between which its ladder stands.
       newest: which held-out episodes are of the newest of several controllers; None if of one.
       near: episodes of the newest among those learned from, which rungs are chosen by.
+      groups: that held-out episodes belong to; None if each is its own.
     """
 
     spec: TrainSpec
@@ -49,6 +50,7 @@ class OpenRun(NamedTuple):
     ends: Ends
     newest: np.ndarray | None
     near: Trajectories
+    groups: np.ndarray | None
 
 
 def open_run(run: Path) -> OpenRun:
@@ -62,24 +64,24 @@ def open_run(run: Path) -> OpenRun:
     data = datasets.load(spec.log)
     training = build(spec, data)
     progress, done, refused = last_progress(training, run)
-    parts = split(data.trajectories, spec.held_out, seed=spec.seed)
-    rows = split_rows(data.trajectories.n_trajectories, spec.held_out, spec.seed)[1]
-    latest = datasets.newest(data)[rows]  # of the whole log: its last may lie in either part
-    part, _ = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
+    learned, held_out = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
+    latest, groups = datasets.newest(held_out), np.asarray(held_out.labels.groups)
     first = training.start().best
     ends = Ends(first, progress.best, data.behaviour or first)
     return OpenRun(
         spec,
         data,
         training.task,
-        *parts,
+        learned.trajectories,
+        held_out.trajectories,
         progress,
         done,
         training.total,
         refused,
         ends,
         None if latest.all() else latest,
-        datasets.of_newest(part),
+        datasets.of_newest(learned),
+        groups if len(groups) else None,
     )
 
 
