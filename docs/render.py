@@ -19,6 +19,7 @@ from rendering import (  # noqa: E402
     certificates,
     engine,
     evaluation,
+    logs,
     peers,
     reproduction,
     scale,
@@ -27,7 +28,18 @@ from rendering import (  # noqa: E402
     tables,
 )
 
-SUBJECTS = (tables, reproduction, swimmer, peers, beside, certificates, evaluation, speed, scale)
+SUBJECTS = (
+    tables,
+    reproduction,
+    swimmer,
+    peers,
+    beside,
+    certificates,
+    evaluation,
+    speed,
+    scale,
+    logs,
+)
 
 
 def names() -> dict[str, Any]:

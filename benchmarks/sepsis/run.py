@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from benchmarks.sepsis.problem import Sepsis, counts_of
-from benchmarks.studies import safe_improvement
+from benchmarks.studies.safe_improvement import spibb as safe_policy
 from gamps import evaluation
 from gamps._utils.atomic_io import replace_file
 from gamps.learner import learn
@@ -45,7 +45,7 @@ def spibb(problem: Sepsis, log: Trajectories, least: int) -> np.ndarray:
     """With the expert known; a discount of nearly one, for states that would never be left."""
     counts, rewards = counts_of(log, problem.expert.shape)
     mean = rewards / np.maximum(counts.sum(axis=2), 1)
-    return safe_improvement.spibb(counts, problem.expert, mean, 1 - 1e-6, least)
+    return safe_policy(counts, problem.expert, mean, 1 - 1e-6, least)
 
 
 def verdict(problem: Sepsis, log: Trajectories, fresh: list[Trajectories]) -> dict[str, Any]:
@@ -76,8 +76,52 @@ def kept(path: Path, work: Callable[[], Any]) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))["found"]
 
 
+class Cells:
+    """What is kept of one size of log, and worked out where it is not.
+
+    Args:
+      problem: whose logs they are.
+      out: the folder.
+      size: episodes of a log.
+    """
+
+    def __init__(self, problem: Sepsis, out: Path, size: int) -> None:
+        self.problem, self.out, self.size = problem, out, size
+
+    def value(self, who: str, seed: int, learner: Callable[..., np.ndarray], *more: Any) -> float:
+        """Of what a learner makes of a log."""
+
+        def work() -> float:
+            return self.problem.value(learner(self.problem, self._log(seed), *more))
+
+        return float(kept(self.out / f"{self.size}-{who}-{seed}.json", work))
+
+    def spibb(self, logs: int) -> tuple[str, list[float]]:
+        """With the least count that is best on other logs."""
+
+        def values(least: int, seeds: range) -> list[float]:
+            return [self.value(f"spibb{least}", seed, spibb, least) for seed in seeds]
+
+        least = max(TRIED, key=lambda count: np.mean(values(count, range(TUNING, TUNING + 3))))
+        return f"SPIBB, {least}", values(least, range(logs))
+
+    def verdict(self, seed: int) -> dict[str, Any]:
+        """On half of a log, by ten times as many fresh episodes."""
+
+        def work() -> dict[str, Any]:
+            seeds = range(10_000 + 100 * seed, 10_010 + 100 * seed)
+            fresh = [self.problem.log(self.size // 2, one) for one in seeds]
+            return verdict(self.problem, self._log(seed), fresh)
+
+        found: dict[str, Any] = kept(self.out / f"{self.size}-verdict-{seed}.json", work)
+        return found
+
+    def _log(self, seed: int) -> Trajectories:
+        return self.problem.log(self.size, seed)
+
+
 def main() -> None:
-    """Cells, then a table."""
+    """Cells, then a table; sizes that were asked for before stay in the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="of an environment with icu-sepsis")
     parser.add_argument("--out", type=Path, default=Path("runs/sepsis"))
@@ -85,45 +129,29 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--verdicts", type=int, default=0, help="trainings that are judged")
     given = parser.parse_args()
-    problem, rows = Sepsis(given.python), []
+    problem, path = Sepsis(given.python), given.out / "sepsis.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
     for size in given.sizes:
-
-        def cell(who: str, seed: int, learner: Callable[..., np.ndarray], *more: Any,
-                 size: int = size) -> float:  # fmt: skip
-            path = given.out / f"{size}-{who}-{seed}.json"
-            number: float = kept(
-                path, lambda: problem.value(learner(problem, problem.log(size, seed), *more))
-            )
-            return number
-
-        tried = {
-            least: np.mean([cell(f"spibb{least}", TUNING + k, spibb, least) for k in range(3)])
-            for least in TRIED
+        cells, half = Cells(problem, given.out, size), given.logs // 2
+        name, found = cells.spibb(half)
+        values = {
+            "gamps": [cells.value("gamps", seed, ours) for seed in range(given.logs)],
+            name: found,
+            "cloning": [cells.value("cloning", seed, cloned) for seed in range(half)],
         }
-        least = max(tried, key=lambda count: tried[count])
-        found = {
-            "gamps": [cell("gamps", k, ours) for k in range(given.logs)],
-            f"SPIBB, {least}": [cell(f"spibb{least}", k, spibb, least)
-                                for k in range(given.logs // 2)],
-            "cloning": [cell("cloning", k, cloned) for k in range(given.logs // 2)],
-        }  # fmt: skip
-        row: dict[str, Any] = {"episodes": size, "values": found}
-        if given.verdicts:
-            row["verdicts"] = [
-                kept(given.out / f"{size}-verdict-{k}.json",
-                     lambda k=k, size=size: verdict(problem, problem.log(size, k),
-                                         [problem.log(size // 2, 10_000 + 100 * k + j)
-                                          for j in range(10)]))
-                for k in range(given.verdicts)
-            ]  # fmt: skip
-        rows.append(row)
-        shown = ", ".join(f"{who} {np.mean(x):.4f} ± {np.std(x, ddof=1):.4f} ({len(x)})"
-                          for who, x in found.items())  # fmt: skip
-        print(f"{size}: {shown}", flush=True)
-    expert = problem.value(problem.expert)
-    print(f"expert {expert:.4f}, optimum {problem.optimum:.4f}")
-    content = {"expert": expert, "optimum": problem.optimum, "rows": rows}
-    (given.out / "sepsis.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        verdicts = [cells.verdict(seed) for seed in range(given.verdicts)]
+        rows[str(size)] = {"values": values, "verdicts": verdicts}
+        for who, x in values.items():
+            print(
+                f"{size} {who}: {np.mean(x):.4f} ± {np.std(x, ddof=1):.4f} ({len(x)})", flush=True
+            )
+        content = {
+            "settings": {"tried": TRIED, "tuning": TUNING},
+            "results": dict(sorted(rows.items(), key=lambda row: int(row[0]))),
+            "expert": problem.value(problem.expert),
+            "optimum": problem.optimum,
+        }
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

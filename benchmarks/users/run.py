@@ -100,7 +100,10 @@ def main() -> None:
     given = parser.parse_args()
     write(given.folder, given.seed)
     rows = [through(name, given.folder, seed=given.seed) for name in PLANTS]
-    (given.folder / "users.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    content = json.dumps(
+        {"settings": {"seed": given.seed, "fresh": FRESH}, "results": rows}, indent=1
+    )
+    (given.folder / "users.json").write_text(content + "\n", encoding="utf-8")
     for row in rows:
         print(f"{row['log']}: {row['verdict']}, at least {row['bound']:.3g}; true "
               f"{row['true']:.3g} ± {row['error']:.1g} over {row['controller']:.3g}")  # fmt: skip
