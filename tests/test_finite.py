@@ -85,6 +85,14 @@ def test_values_of_a_log_are_those_of_its_frequencies():
     np.testing.assert_allclose(v[0, 0], PI[states[0]] @ whole, rtol=1e-5)
 
 
+def test_nothing_follows_an_end():
+    """Though in the same state others go on."""
+    ended, other = Episode([1, 2], [0], [1.0], [0.0], True), Episode([2, 0], [0], [5.0], [0.0])
+    policy = Boltzmann(jnp.zeros((3, 1)), OneHot(3))
+    fitted = fitted_table(policy, from_episodes([ended, other]), 0.9, OneHot(3), 3)
+    assert fitted.q_values[-1, :, 0].tolist() == [0.0, 1.0, 5.0]
+
+
 def test_the_table_is_distrusted_by_half_a_transition():
     """One transition of reward two, of an episode whose worst return is minus one."""
     log = from_episodes(
