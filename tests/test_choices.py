@@ -100,6 +100,11 @@ def test_a_table_is_told_by_its_probabilities_and_takes_nothing_else():
     for policy, off in ((fitted, 0.2), (exact, 1e-4)):
         table = np.asarray(jax.nn.softmax(policy.weights, axis=1))
         np.testing.assert_allclose(table[:4, :2], p[:4, :2], atol=off)
+    assert estimation.fit(KEY, from_episodes(episodes), "choices", space=log).weights.shape == (
+        5,
+        2,
+    )
+    assert float(exact.log_prob(jnp.asarray(0), jnp.asarray(2))) == -np.inf  # there is no third
     assert policy.weights.shape == (5, 2)  # the fifth state was never acted in
     np.testing.assert_allclose(table[4], 0.5)
 

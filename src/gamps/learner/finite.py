@@ -31,7 +31,6 @@ class Table:
     """The log of a finite problem as a table that is not trusted.
 
     Attributes:
-      states: of each kind of transition that was seen, the state.
       visits: `[S]`, how often each state was acted in.
       starts: `[S]`, share of the episodes that start there.
     """

@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from gamps._utils.networks import MLP
+from gamps.errors import SettingError
 from gamps.models.gaussian import WithChoice, concatenated
 from gamps.models.mlp_gaussian import Scale
 from gamps.tasks import Task, never
@@ -130,6 +131,9 @@ def learned_task(
     """
     unseen = np.arange(log.n_trajectories) % HELD_OUT == HELD_OUT - 1
     part, rest = (jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in (~unseen, unseen))
+    if log.states.dtype.kind == "i" and log.states.ndim > 2:
+        fix = "Number the states in one column, or give the task"
+        raise SettingError("observations", f"{log.states.shape[2:]} whole numbers", fix)
     if log.states.dtype.kind == "i":
         sizes = int(log.observations.max()) + 1, int(log.actions.max()) + 1
         reward, at = _tables(part, sizes)

@@ -80,11 +80,12 @@ class Boltzmann(Policy):
         return self.forced[self.features.state(observation)]
 
     def log_prob(self, observation: Any, action: Int[Array, ""]) -> Float[Array, ""]:
-        """Log-probability of one action; -inf for another than the forced one."""
+        """Log-probability of one action; -inf for one that there is none of, or is not forced."""
         logits = self._logits(observation)
         chosen = jnp.arange(len(logits)) == action
         # A select, not an index: its gradient is a select too, where an index's is a scatter.
         free = jnp.sum(jnp.where(chosen, logits, 0.0)) - jax.nn.logsumexp(logits)
+        free = jnp.where(action < len(logits), free, -jnp.inf)
         forced = self._forced_action(observation)
         certain = jnp.where(action == forced, 0.0, -jnp.inf).astype(free.dtype)
         return jnp.where(forced >= 0, certain, free)

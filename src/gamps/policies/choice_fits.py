@@ -17,8 +17,18 @@ STEPS, ROWS, KNOWN = 30, 20_000, 5e-4  # of Newton's, by so many steps of a log;
 NEVER = -20.0  # logit of an action that a policy does not take
 
 
-def unfitted_choices(key: Array, log: Trajectories, *, network: bool = False) -> Boltzmann:
-    """Logits of zero: a table where states are numbered, else affine, or those of a network."""
+def unfitted_choices(
+    key: Array, log: Trajectories, *, network: bool = False, space: Trajectories | None = None
+) -> Boltzmann:
+    """Logits of zero: a table where states are numbered, else affine, or those of a network.
+
+    Args:
+      key: of the network.
+      log: what it is of.
+      network: in place of an affine one.
+      space: a log with all states and choices that there are; by default the same.
+    """
+    log = log if space is None else space
     count = int(log.actions.max()) + 1
     if jnp.issubdtype(log.states.dtype, jnp.integer):
         number = None if log.states.ndim == 2 else 0

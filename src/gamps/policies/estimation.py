@@ -91,11 +91,13 @@ def estimate(
     return Estimate(policy, best, held_out, central, estimated)
 
 
-def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
+def fit(
+    key: Key[Array, ""], log: Trajectories, kind: str, *, space: Trajectories | None = None
+) -> Policy:
     """The policy of a kind that makes the logged actions most likely, whatever their densities.
 
     Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`: a
-    softmax, affine or a table.
+    softmax, affine or a table; of all states and choices that `space` has, a larger log.
     """
     fits = {"affine": _affine, "network": _network, "choices": _choices}
     if kind not in fits:
@@ -106,7 +108,7 @@ def fit(key: Key[Array, ""], log: Trajectories, kind: str) -> Policy:
     if kind not in right:
         fix = f"For the actions of this log take {' or '.join(right)}"
         raise SettingError("policy", repr(kind), fix)
-    return fits[kind](key, log)
+    return fits[kind](key, log, space)
 
 
 def recognised(policy: Policy, log: Trajectories) -> Policy:
@@ -183,8 +185,8 @@ def _log_std(residuals: np.ndarray, actions: np.ndarray) -> Array:
     return jnp.asarray(np.log(np.maximum(residuals.std(axis=0), least)), dtype=float)
 
 
-def _affine(key: Array, log: Trajectories) -> Policy:
-    del key
+def _affine(key: Array, log: Trajectories, space: Any) -> Policy:
+    del key, space
     _check_vector(log)
     mask = np.asarray(flat(log.mask))
     observations = np.asarray(flat(log.states), np.float64)[mask]
@@ -195,9 +197,9 @@ def _affine(key: Array, log: Trajectories) -> Policy:
     return LinearGaussianPolicy(jnp.asarray(weights, dtype=float), Affine(), log_std=log_std)
 
 
-def _network(key: Array, log: Trajectories) -> Policy:
+def _network(key: Array, log: Trajectories, space: Any) -> Policy:
     if jnp.issubdtype(log.actions.dtype, jnp.integer):
-        start = unfitted_choices(key, log, network=True)
+        start = unfitted_choices(key, log, network=True, space=space)
         return _climbed(start, log, steps=1_500, learning_rate=3e-3)
     _check_vector(log)
     network = MLPGaussianPolicy.create(
@@ -211,8 +213,8 @@ def _network(key: Array, log: Trajectories) -> Policy:
     return fitted
 
 
-def _choices(key: Array, log: Trajectories) -> Policy:
-    policy = unfitted_choices(key, log)
+def _choices(key: Array, log: Trajectories, space: Any) -> Policy:
+    policy = unfitted_choices(key, log, space=space)
     if isinstance(policy.features, OneHot):
         return frequencies(policy, log)
     return _climbed(policy, log, steps=1_500, learning_rate=3e-2)

@@ -67,7 +67,7 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
     check(spec)
     part, _ = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
     learned = part.trajectories
-    start = policy_of(spec.policy, part, spec.seed)
+    start = policy_of(spec.policy, part, spec.seed, data.trajectories)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
     features = features_of(spec.features, data.trajectories)
     task, outcomes = task_for(spec.task, part, features, spec.seed)

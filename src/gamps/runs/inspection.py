@@ -153,6 +153,8 @@ def _columns(log: Trajectories, labels: Labels) -> Iterator[Finding]:
 
 
 def _duplicates(log: Trajectories) -> Iterator[Finding]:
+    if log.states.dtype.kind == "i":
+        return  # short episodes of few states repeat by chance
     seen: dict[bytes, int] = {}
     arrays = [np.asarray(x) for x in (log.observations, log.actions)]
     pairs = []

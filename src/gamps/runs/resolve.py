@@ -134,17 +134,27 @@ def policy_named(target: str) -> Policy:
     return found
 
 
-def policy_of(target: str, data: datasets.Dataset, seed: int) -> Policy:
-    """Where the search starts; of a log of several controllers it is fitted to the newest's."""
+def policy_of(
+    target: str, data: datasets.Dataset, seed: int, space: Trajectories | None = None
+) -> Policy:
+    """Where the search starts; of a log of several controllers it is fitted to the newest's.
+
+    Args:
+      target: behaviour, affine, network, or module:object.
+      data: the log that it may be fitted to.
+      seed: of the fit.
+      space: a log with all choices and numbered states that there are; by default the same.
+    """
     log = datasets.of_newest(data)
+    space = data.trajectories if space is None else space
     discrete = log.actions.dtype.kind == "i"
     if target == "behaviour":
         if data.behaviour is not None:
             return data.behaviour
         target = "choices" if discrete else "affine"
-        fitted = estimation.fit(jax.random.key(seed), log, target)
+        fitted = estimation.fit(jax.random.key(seed), log, target, space=space)
         return estimation.recognised(fitted, log)
     if ":" in target:
         return policy_named(target)
     target = "choices" if discrete and target == "affine" else target
-    return estimation.fit(jax.random.key(seed), log, target)
+    return estimation.fit(jax.random.key(seed), log, target, space=space)
