@@ -1,6 +1,7 @@
 """Logs from tables and flat arrays: read right, and every kind of damage named with its place."""
 
 import csv
+import sys
 import types
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from gamps.datasets import (
     Columns,
     check_precision,
     from_flat,
+    out_of_order,
     read_table,
     stream_labelled,
 )
@@ -265,3 +267,32 @@ def test_flat_arrays_are_cut_at_their_flags():
         from_flat(seen, seen[1:], np.ones(n), ends, cuts, **parts)
     with pytest.raises(DatasetError, match="rewards: dtype"):
         from_flat(seen, seen, ["a"] * n, ends, cuts, **parts)
+
+
+def test_shuffled_rows_are_noticed_without_a_time(tmp_path):
+    """Two of twelve smooth episodes are shuffled; a log that is noise all over is let alone."""
+    rng = np.random.default_rng(0)
+
+    def table(smooth):
+        for run in range(12):
+            x = np.cumsum(rng.normal(size=40)) if smooth else rng.normal(size=40)
+            x = rng.permutation(x) if run in (3, 7) else x
+            yield from ([run, 0, v, 0, 0.1 * k, 0, -1.25, 0, 0, 0] for k, v in enumerate(x))
+
+    columns = COLUMNS._replace(observations=("x",))
+    for smooth, expected in ((True, [3, 7]), (False, [])):
+        path = write(tmp_path / f"{smooth}.csv", list(table(smooth)))
+        assert out_of_order(read_table(path, columns)) == expected
+
+
+def test_without_pyarrow_a_table_is_read_alike(tmp_path, monkeypatch):
+    """Numbers, empty closing rows, text: the same episodes by Python's own reader."""
+    table = [[*row[:4], "", "", *row[6:]] if row[1] == 3 else row for row in rows()]
+    path = write(tmp_path / "log.csv", table)
+    fast = read_table(path, COLUMNS._replace(log_prob=None))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    slow = read_table(path, COLUMNS._replace(log_prob=None))
+    assert len(fast) == len(slow) == 3
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_array_equal(one.observations, other.observations)
+        np.testing.assert_array_equal(one.actions, other.actions)

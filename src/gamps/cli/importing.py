@@ -91,6 +91,7 @@ def import_(
     episodes = [one.episode for one in read]
     if not numbered:
         datasets.check_precision(observations, episodes)
+        _say_order(datasets.out_of_order(episodes))
     known = bool(log_prob or propensity)
     if not known:
         episodes = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
@@ -133,6 +134,12 @@ def _say_account(account: datasets.Account) -> None:
         console.say(f"dropped {one.name}: {one.why}", "yellow")
     if len(account.dropped) > SHOWN:
         console.say(f"… and {len(account.dropped) - SHOWN} more", "yellow")
+
+
+def _say_order(shuffled: list[int]) -> None:
+    if shuffled:
+        say = f"{len(shuffled)} episodes look out of order, the first is number {shuffled[0]}"
+        console.say(f"{say}: sort the table by time, or name it by --time", "yellow")
 
 
 def fit_behaviour(

@@ -22,7 +22,7 @@ from gamps.datasets.shard_reader import Shards, open_shards
 from gamps.datasets.shard_writer import write_shards
 from gamps.datasets.streams import Stream, stream
 from gamps.datasets.table_columns import Account, Columns, Labelled
-from gamps.datasets.table_values import check_precision
+from gamps.datasets.table_values import check_precision, out_of_order
 from gamps.datasets.tables import read_table, stream_labelled, stream_table
 from gamps.datasets.writing import Labels, folder_of, save, save_chunks
 
@@ -44,6 +44,7 @@ __all__ = [
     "newest",
     "of_newest",
     "open_shards",
+    "out_of_order",
     "policy_for",
     "read_table",
     "save",

@@ -1,7 +1,8 @@
 """Tables on disk, read a block of rows at a time."""
 
+import contextlib
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,17 @@ from gamps.errors import DatasetError, MissingExtraError
 Table = dict[str, Any]  # by column: a list, or an array where all are numbers
 
 
-def blocks_of(table: Any, names: Sequence[str], rows: int) -> Iterator[Table]:
-    """Blocks of so many rows of a file, or of a data frame of pandas or polars."""
+def blocks_of(
+    table: Any, names: Sequence[str], rows: int, *, texts: Container[str | None] = ()
+) -> Iterator[Table]:
+    """Blocks of so many rows of a file, or of a data frame of pandas or polars.
+
+    Args:
+      table: the file or the frame.
+      names: of the columns to be read.
+      rows: of a block.
+      texts: columns of a CSV file that stay as they are written, though they may look like numbers.
+    """
     if not isinstance(table, (str, Path)):
         _check_heading(list(table.columns), names)
         columns = {name: table[name].to_numpy() for name in names}
@@ -21,11 +31,54 @@ def blocks_of(table: Any, names: Sequence[str], rows: int) -> Iterator[Table]:
             yield {name: column[start : start + rows] for name, column in columns.items()}
         return
     path = Path(table)
-    yield from (read_parquet if path.suffix == ".parquet" else read_csv)(path, names, rows)
+    if path.suffix == ".parquet":
+        yield from read_parquet(path, names, rows)
+    else:
+        yield from read_csv(path, names, rows, texts)
 
 
-def read_csv(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
-    """Blocks of so many rows of a CSV file, as lists of text."""
+def read_csv(
+    path: Path, names: Sequence[str], rows: int, texts: Container[str | None] = ()
+) -> Iterator[Table]:
+    """Blocks of a CSV file: by pyarrow, if it is there, as far as it takes every number."""
+    done = 0
+    with contextlib.suppress(ImportError):
+        from pyarrow import ArrowException
+
+        with contextlib.suppress(OSError, ArrowException):
+            for block in _arrow_csv(path, names, rows, texts):
+                yield block
+                done += len(block[names[0]])
+            return
+    yield from _python_csv(path, names, rows, done)
+
+
+def _arrow_csv(
+    path: Path, names: Sequence[str], rows: int, texts: Container[str | None]
+) -> Iterator[Table]:
+    """Numbers are read as such; what is none, or not finite, is an error of pyarrow's."""
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    kinds = {n: pyarrow.string() if n in texts else pyarrow.float64() for n in names}
+    reader = arrow.open_csv(
+        path,
+        parse_options=arrow.ParseOptions(newlines_in_values=True),
+        convert_options=arrow.ConvertOptions(
+            include_columns=list(names), column_types=kinds, null_values=[""]
+        ),
+    )
+    for batch in reader:
+        for start in range(0, batch.num_rows, rows):
+            block = {name: _plain(batch.column(name)[start : start + rows]) for name in names}
+            for column in block.values():
+                if isinstance(column, np.ndarray) and not np.isfinite(column).all():
+                    raise pyarrow.ArrowInvalid("not finite")
+            yield block
+
+
+def _python_csv(path: Path, names: Sequence[str], rows: int, after: int) -> Iterator[Table]:
+    """Blocks of text, which may hold anything, after so many rows; damage is named."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
@@ -39,6 +92,9 @@ def read_csv(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
                 if len(row) != len(heading):
                     problem = f"{len(row)} entries, but the heading has {len(heading)}"
                     raise DatasetError("row", problem, "Fix the row", index=number)
+                if after:
+                    after -= 1
+                    continue
                 for name, place in places.items():
                     table[name].append(row[place])
                 if len(table[names[0]]) == rows:

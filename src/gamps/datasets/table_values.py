@@ -9,6 +9,8 @@ from gamps.datasets.table_blocks import Table
 from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 
+LONG, SMOOTH, SHUFFLED = 20, 0.2, 0.5  # steps of an episode; von Neumann ratios
+
 
 def is_empty(value: Any) -> bool:
     """Whether nothing was written there."""
@@ -19,8 +21,10 @@ def flags_of(table: Table, name: str | None, first: int) -> np.ndarray:
     """Where a flag is set; a row that leaves it empty has none."""
     if name is None:
         raise DatasetError("flags", "no column", "Name one")
-    filled = [_flag(value) for value in table[name]]
-    return column_of(filled, name, first) != 0
+    values = table[name]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return np.nan_to_num(values, nan=0.0) != 0
+    return column_of([_flag(value) for value in values], name, first) != 0
 
 
 def _flag(value: Any) -> Any:
@@ -75,6 +79,25 @@ def check_precision(names: tuple[str, ...], episodes: list[Episode]) -> None:
             raise DatasetError(name, problem + "cannot tell that apart", fix)
 
 
+def out_of_order(episodes: list[Episode]) -> list[int]:
+    """Episodes whose rows look shuffled, in a log whose other episodes change from row to row.
+
+    Neighbours that differ as much as any two rows have a von Neumann ratio near one.
+    """
+
+    def ratio(episode: Episode) -> float:
+        x = np.asarray(episode.observations, np.float64)[:-1]
+        spread = x.var(axis=0)
+        steps = (np.diff(x, axis=0) ** 2).mean(axis=0)
+        return float((steps[spread > 0] / (2 * spread[spread > 0])).min(initial=np.inf))
+
+    long = [i for i, e in enumerate(episodes) if len(e.rewards) >= LONG]
+    ratios = np.array([ratio(episodes[i]) for i in long])
+    if not len(ratios) or np.median(ratios) > SMOOTH:
+        return []
+    return [long[i] for i in np.flatnonzero((ratios > SHUFFLED) & np.isfinite(ratios))]
+
+
 def column_of(values: Any, name: str, first: int) -> np.ndarray:
     """Finite numbers; the column's rows start after `first` others."""
     try:
@@ -85,8 +108,8 @@ def column_of(values: Any, name: str, first: int) -> np.ndarray:
     if bad.size:
         place, value = first + int(bad[0]) + 1, values[int(bad[0])]
         value = value.item() if isinstance(value, np.generic) else value
-        fix = "Fix it or drop the episode"
-        raise DatasetError(name, f"{value!r} is no finite number", fix, index=place)
+        problem = "empty" if value is None else f"{value!r} is no finite number"
+        raise DatasetError(name, problem, "Fix it or drop the episode", index=place)
     return numbers
 
 

@@ -85,7 +85,8 @@ def stream_labelled(
             name = part[columns.episode][0] if columns.episode else f"from row {start + 1}"
             account.dropped.append(Dropped(f"{name}", count, f"{error}"))
 
-    for block in blocks_of(table, names, rows):
+    texts = (columns.episode, columns.controller, columns.group, columns.time)
+    for block in blocks_of(table, names, rows, texts=texts):
         old = len(unfinished[names[0]])
         whole = {name: joined(unfinished[name], block[name]) for name in names}
         if columns.episode:

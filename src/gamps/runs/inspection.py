@@ -18,6 +18,7 @@ from gamps.errors import UnfitLogError
 from gamps.learner import Settings
 from gamps.models import Quality
 from gamps.policies import Policy, log_probs
+from gamps.runs.log_truth import drifts, false_densities
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
@@ -73,6 +74,7 @@ def inspect(
         *_columns(log, labels),
         *_duplicates(log),
         *_densities(log),
+        *(() if densities == "estimated" else _truth(log, labels, policy)),
         *(() if task is None else _task(log, task)),
         *(() if task is None or discount is None else _discount(task, discount)),
         *(() if outcomes is None else estimated_task(outcomes)),
@@ -180,6 +182,18 @@ def _densities(log: Trajectories) -> Iterator[Finding]:
     if values.std() == 0 and log.actions.dtype.kind == "f":
         fix = "A normal density differs from draw to draw; log each action's own"
         yield Finding(FATAL, "log-densities", "the same for every action", fix)
+
+
+def _truth(log: Trajectories, labels: Labels, policy: Policy | None) -> Iterator[Finding]:
+    fix = "Find out who drew these actions, and log that density: all that follows rests on it"
+    refuted = list(false_densities(log, labels, policy))
+    for found, by_much in refuted:
+        yield Finding(FATAL if by_much else WARNING, "log-densities", f"not true of {found}", fix)
+    if not refuted:
+        yield Finding(NOTE, "log-densities", "the actions do not refute them")
+    fix = "Judge by what is like tomorrow: import the later part alone, or name controllers"
+    for found in drifts(log, labels):
+        yield Finding(WARNING, "drift", f"of {found}", fix)
 
 
 def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
