@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gamps import Episode, from_episodes
 from gamps.errors import TrajectoryError
-from gamps.trajectories import validate
+from gamps.trajectories import first_steps, in_pieces, real_steps, validate
 
 
 def episode(steps: int, *, width: int = 2, seed: int = 0) -> Episode:
@@ -93,3 +93,34 @@ def test_padding_may_hold_anything():
     log = from_episodes([episode(4), episode(3)])
     spoilt = eqx.tree_at(lambda t: t.rewards, log, log.rewards.at[1, 3].set(jnp.nan))
     assert validate(spoilt) is spoilt
+
+
+def test_pieces_hold_every_step_once():
+    """Of a ragged log: as many real steps, in the same order, each with what followed it."""
+    rng = np.random.default_rng(0)
+    episodes = []
+    for steps in (3, 25, 8, 10):
+        observations = rng.normal(size=(steps + 1, 2)).astype(np.float32)
+        log_prob = rng.normal(size=steps).astype(np.float32)
+        actions = rng.normal(size=(steps, 1)).astype(np.float32)
+        episodes.append(Episode(observations, actions, actions[:, 0], log_prob, steps == 25))
+    log = from_episodes(episodes)
+    cut = validate(in_pieces(log, 10))
+    assert sorted(np.asarray(cut.lengths).tolist()) == [3, 5, 8, 10, 10, 10]
+    assert int(cut.terminated.sum()) == 1
+    assert int(cut.lengths[np.flatnonzero(cut.terminated)[0]]) == 5
+
+    def steps_of(log):
+        mask = np.asarray(log.mask)
+        parts = (log.states, log.actions, log.next_states, log.behaviour_log_prob[..., None])
+        rows = np.concatenate([np.asarray(x)[mask] for x in parts], axis=1)
+        return rows[np.lexsort(rows.T)]
+
+    np.testing.assert_array_equal(steps_of(cut), steps_of(log))
+    first = validate(first_steps(log, 10))
+    assert np.asarray(first.lengths).tolist() == [3, 10, 8, 10]
+    assert not first.terminated.any()
+    assert in_pieces(log, 25) is log
+    assert np.asarray(real_steps(log))[: int(log.mask.sum())].tolist() == list(
+        np.flatnonzero(np.asarray(log.mask))
+    )

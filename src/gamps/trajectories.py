@@ -6,8 +6,9 @@ Per-trajectory functions elsewhere are written for one row (every leading `N` go
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,6 +18,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from gamps.errors import SettingError, TrajectoryError
+
+LEFT = 4e-5  # of a reward, when it is discounted so much that it does not count
+BLOCK = 1024  # steps, in whose multiples real ones are counted
 
 
 class Episode(NamedTuple):
@@ -91,6 +95,75 @@ def flat(values: Shaped[Array, "N T ..."]) -> Shaped[Array, "NT ..."]:
     return values.reshape(-1, *values.shape[2:])
 
 
+def real_steps(trajectories: Trajectories) -> Int[Array, "M"]:
+    """Places of real steps in `flat` arrays, on the host: padding of a ragged log costs nothing.
+
+    They are filled up by the last one to whole blocks, so that logs of about a size share programs.
+    """
+    places = np.flatnonzero(np.asarray(trajectories.mask))
+    if len(places) == trajectories.mask.size:
+        return jnp.asarray(places)
+    return jnp.asarray(np.pad(places, (0, -len(places) % BLOCK), mode="edge"))
+
+
+def counted_steps(steps: int, discount: float) -> int:
+    """Those of an episode that its discounted return depends on.
+
+    Examples:
+      >>> counted_steps(1_000, 0.99), counted_steps(10_000, 0.99), counted_steps(10_000, 1.0)
+      (1000, 1008, 10000)
+    """
+    return steps if discount >= 1 else min(steps, math.ceil(math.log(LEFT) / math.log(discount)))
+
+
+def first_steps(trajectories: Trajectories, steps: int) -> Trajectories:
+    """Episodes up to so many steps; one that goes on after them did not end there."""
+    if trajectories.n_steps <= steps:
+        return trajectories
+    ended = trajectories.terminated & (trajectories.lengths <= steps)
+    cut = _by_step(trajectories, lambda name, x: x[:, : steps + (name == "observations")])
+    return dataclasses.replace(cut, terminated=ended)
+
+
+def padded(trajectories: Trajectories, steps: int) -> Trajectories:
+    """The same episodes in longer rows."""
+    return _moved(trajectories, 0, max(steps - trajectories.n_steps, 0))
+
+
+def in_pieces(trajectories: Trajectories, steps: int) -> Trajectories:
+    """Episodes of at most so many steps: what follows in a longer one is one of its own.
+
+    For learning: one long episode would make all others as long, by padding.
+    """
+    if trajectories.n_steps <= steps:
+        return trajectories
+    parts, lengths = [], np.asarray(trajectories.lengths)
+    for start in range(0, int(lengths.max()), steps):
+        rows = np.flatnonzero(lengths > start)
+        later: Trajectories = jax.tree.map(lambda x, rows=rows: x[rows], trajectories)
+        parts.append(first_steps(_moved(later, start, start), steps))
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+
+def _moved(trajectories: Trajectories, start: int, more: int) -> Trajectories:
+    """Rows from a step on, with so many more behind them that are not real."""
+
+    def one(name: str, values: Any) -> Any:
+        tail = jnp.repeat(values[:, -1:], more, axis=1)
+        repeated = name in ("observations", "actions")  # so that densities stay finite
+        tail = tail if repeated else jnp.zeros_like(tail)
+        return jnp.concatenate([values[:, start:], tail], axis=1)
+
+    return _by_step(trajectories, one) if more else trajectories
+
+
+def _by_step(trajectories: Trajectories, change: Callable[[str, Any], Any]) -> Trajectories:
+    """With a change of every array that has an entry a step."""
+    names = ("observations", "actions", "rewards", "behaviour_log_prob", "mask")
+    changed = {name: change(name, getattr(trajectories, name)) for name in names}
+    return dataclasses.replace(trajectories, **changed)
+
+
 def known_transitions(trajectories: Trajectories) -> Bool[Array, "N T"]:
     """Real steps, but for last ones that led to where they started: nobody saw where they led.
 
@@ -139,21 +212,26 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
             "length", f"{length} is shorter than an episode of {longest} steps", "Pass a larger one"
         )
 
-    def pad(values: np.ndarray, size: int, *, repeat: bool) -> np.ndarray:
-        tail = np.repeat(values[-1:], size - len(values), axis=0)
-        return np.concatenate([values, tail if repeat else np.zeros_like(tail)])
-
-    def floats(name: str) -> Float[Array, "N T"]:
-        padded = [pad(getattr(row, name), length, repeat=False) for row in rows]
-        return jnp.asarray(np.stack(padded), dtype=jnp.result_type(float))
+    def filled(name: str, *, repeat: bool = False) -> Array:
+        """Row by row into one array, of the precision that is kept."""
+        kinds = {getattr(row, name).dtype.kind for row in rows}
+        kind = jnp.result_type(float if "f" in kinds or not repeat else int)
+        size = length + (name == "observations")
+        array = np.zeros((len(rows), size, *getattr(rows[0], name).shape[1:]), kind)
+        for i, row in enumerate(rows):
+            values = getattr(row, name)
+            array[i, : len(values)] = values
+            if repeat:
+                array[i, len(values) :] = values[-1]
+        return jnp.asarray(array)
 
     steps = np.asarray([len(row.rewards) for row in rows])
     return validate(
         Trajectories(
-            observations=_stack([pad(r.observations, length + 1, repeat=True) for r in rows]),
-            actions=_stack([pad(r.actions, length, repeat=True) for r in rows]),
-            rewards=floats("rewards"),
-            behaviour_log_prob=floats("behaviour_log_prob"),
+            observations=filled("observations", repeat=True),
+            actions=filled("actions", repeat=True),
+            rewards=filled("rewards"),
+            behaviour_log_prob=filled("behaviour_log_prob"),
             mask=jnp.asarray(np.arange(length) < steps[:, None]),
             terminated=jnp.asarray([bool(row.terminated) for row in rows]),
         )
@@ -174,8 +252,14 @@ def split(
       SettingError: if the share is not between 0 and 1, or leaves fewer than five to learn from.
     """
     parts = split_rows(trajectories.n_trajectories, held_out, seed)
-    learned, unseen = (jax.tree.map(lambda x, rows=rows: x[rows], trajectories) for rows in parts)
+    learned, unseen = (episodes_of(trajectories, rows) for rows in parts)
     return learned, unseen
+
+
+def episodes_of(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
+    """Some of the episodes, padded to the longest of them."""
+    chosen: Trajectories = jax.tree.map(lambda x: x[rows], trajectories)
+    return first_steps(chosen, int(np.asarray(chosen.mask).sum(axis=1).max()))
 
 
 def split_rows(n: int, held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -225,12 +309,6 @@ def validate(trajectories: Trajectories) -> Trajectories:
         )
     _check_finite("behaviour_log_prob", trajectories.behaviour_log_prob, mask)
     return trajectories
-
-
-def _stack(rows: list[np.ndarray]) -> Array:
-    stacked = np.stack(rows)
-    kind = jnp.result_type(float) if stacked.dtype.kind == "f" else jnp.result_type(int)
-    return jnp.asarray(stacked, dtype=kind)
 
 
 def _check_lengths(i: int, row: Episode, first: Episode) -> None:

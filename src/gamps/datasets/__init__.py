@@ -15,6 +15,7 @@ from gamps.datasets.reading import (
     load_episodes,
     newest,
     of_newest,
+    pooled,
     split_dataset,
 )
 from gamps.datasets.shard_cache import shards_of
@@ -46,6 +47,7 @@ __all__ = [
     "open_shards",
     "out_of_order",
     "policy_for",
+    "pooled",
     "read_table",
     "save",
     "save_chunks",

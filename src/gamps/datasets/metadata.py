@@ -100,8 +100,9 @@ def labels_of(metadata: dict[str, Any]) -> Labels:
     """Names of columns, controllers and groups, as far as they were kept."""
     try:
         stored = json.loads(metadata.get(LABELS, "null")) or {}
-        newest = str(stored.pop("newest", ""))
-        return Labels(**{name: tuple(map(str, x)) for name, x in stored.items()}, newest=newest)
+        newest, judged = str(stored.pop("newest", "")), int(stored.pop("judged", 0))
+        names = {name: tuple(map(str, x)) for name, x in stored.items()}
+        return Labels(**names, newest=newest, judged=judged)
     except (ValueError, TypeError, AttributeError) as error:
         place = f"metadata.json/{LABELS}"
         raise DatasetError(place, f"cannot be read: {error}", "Import the log again") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
@@ -26,7 +27,14 @@ from gamps.datasets.metadata import (
 from gamps.datasets.writing import LOG_PROB, Labels
 from gamps.errors import DatasetError
 from gamps.policies import Policy
-from gamps.trajectories import Episode, Trajectories, from_episodes, split_rows
+from gamps.trajectories import (
+    Episode,
+    Trajectories,
+    episodes_of,
+    from_episodes,
+    padded,
+    split_rows,
+)
 
 FILE = "main_data.hdf5"
 
@@ -36,7 +44,8 @@ class Dataset(NamedTuple):
 
     Attributes:
       trajectories: the log, validated.
-      behaviour: the policy that made it, or None if it could not be written down.
+      behaviour: the policy that made it, of several controllers the newest; or None if it could
+        not be written down.
       discount: γ that the log was made for, or None if it was not said.
       env_spec: Gymnasium's specification of the environment, or None.
       densities: known, or estimated from the actions.
@@ -67,33 +76,40 @@ def load(name: str | Path) -> Dataset:
     episodes = list(each_episode(folder / "data", metadata))
     with naming(file=True):
         trajectories = from_episodes(episodes)
-    if behaviour is not None:
-        _check_densities(trajectories, behaviour)
-    check_not_clipped(extremes_of(trajectories))
-    check_hashes(folder)
     labels = labels_of(metadata)
     for name in ("controllers", "groups"):
         count = len(getattr(labels, name))
         if count not in (0, trajectories.n_trajectories):
             problem = f"{count} {name} of {trajectories.n_trajectories} episodes"
             raise DatasetError("metadata.json", problem, "Import the log again")
-    return Dataset(trajectories, behaviour, discount, env_spec, densities, labels)
+    data = Dataset(trajectories, behaviour, discount, env_spec, densities, labels)
+    if behaviour is not None:
+        numbers = np.flatnonzero(newest(data)).tolist()
+        with naming(numbers, file=True):
+            check_densities(of_newest(data), behaviour)
+    check_not_clipped(extremes_of(trajectories))
+    check_hashes(folder)
+    return data
 
 
 def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
-    """As `trajectories.split`, with labels; episodes of one group are in one part."""
-    n = data.trajectories.n_trajectories
+    """As `trajectories.split`, with labels; episodes of one group are in one part.
+
+    Those that have been judged by before are learned from.
+    """
+    n, judged = data.trajectories.n_trajectories, data.labels.judged
     names = np.asarray(data.labels.groups) if data.labels.groups else np.arange(n)
-    kinds, groups = np.unique(names, return_inverse=True)
+    kinds, groups = np.unique(names[judged:], return_inverse=True)
     chosen = np.isin(groups, split_rows(len(kinds), held_out, seed)[0])
+    chosen = np.concatenate([np.ones(judged, bool), chosen])
 
     def part(rows: np.ndarray) -> Dataset:
         controllers, groups = (
             tuple(name for name, kept in zip(labels, rows, strict=True) if kept) if labels else ()
             for labels in (data.labels.controllers, data.labels.groups)
         )
-        log = jax.tree.map(lambda x: x[np.flatnonzero(rows)], data.trajectories)
-        labels = data.labels._replace(controllers=controllers, groups=groups)
+        log = episodes_of(data.trajectories, np.flatnonzero(rows))
+        labels = data.labels._replace(controllers=controllers, groups=groups, judged=0)
         return data._replace(trajectories=log, labels=labels)
 
     return part(chosen), part(~chosen)
@@ -113,6 +129,31 @@ def of_newest(data: Dataset) -> Trajectories:
         return data.trajectories
     log: Trajectories = jax.tree.map(lambda x: x[rows], data.trajectories)
     return log
+
+
+def pooled(old: Dataset, new: Dataset, name: str) -> Dataset:
+    """A log and what a further controller logged after it, which alone is yet to judge by.
+
+    Args:
+      old: of one controller or of several.
+      new: of the one that is in charge now.
+      name: of that one.
+    """
+    steps = max(old.trajectories.n_steps, new.trajectories.n_steps)
+    parts = [padded(data.trajectories, steps) for data in (old, new)]
+    count, more = (part.n_trajectories for part in parts)
+    before = old.labels.controllers or ("first",) * count
+    if name in before:
+        raise DatasetError("controller", f"{name} is among the old ones", "Choose another name")
+    groups: tuple[str, ...] = ()
+    if old.labels.groups and new.labels.groups:
+        groups = old.labels.groups + new.labels.groups
+    names = (old.labels.observations, old.labels.actions, (*before, *(name,) * more), groups)
+    return new._replace(
+        trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
+        discount=old.discount if new.discount is None else new.discount,
+        labels=Labels(*names, name, count),
+    )
 
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
@@ -244,9 +285,3 @@ def _check_shape(i: int, name: str, array: np.ndarray, space: Any) -> None:
     if array.shape[1:] != shape:
         problem = f"{array.shape[1:]} a step, but the space has {shape}"
         raise DatasetError(name, problem, "Log every entry of the space", index=i)
-
-
-def _check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
-    """Every stored density against the policy that is said to have drawn the action."""
-    with naming(file=True):
-        check_densities(trajectories, behaviour)

@@ -41,6 +41,8 @@ class Labels(NamedTuple):
       controllers: who chose the actions of each episode; none if it was one and the same.
       groups: that each episode belongs to: a patient, a machine, a day; none if each is its own.
       newest: the controller that made the last episode.
+      judged: so many of the first episodes have been judged by before: they are learned from, and
+        never held out again.
     """
 
     observations: tuple[str, ...] = ()
@@ -48,6 +50,7 @@ class Labels(NamedTuple):
     controllers: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     newest: str = ""
+    judged: int = 0
 
 
 def minari_package() -> ModuleType:

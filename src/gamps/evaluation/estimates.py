@@ -21,6 +21,7 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 ROLLOUTS = 20  # imagined from every pair
+RAGGED = 10  # times as many steps with padding as without
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)
 """Estimates whose bounds leave their own error out: no verdict rests on them."""
@@ -154,7 +155,8 @@ def cases(
       learned: episodes to fit Q to; the policy may have been learned from them too.
       held_out: episodes to judge by, which neither the policy nor Q has seen.
       task: its discount; and, with a model, reward and termination.
-      model: a fitted transition model, for further estimates.
+      model: a fitted transition model, for further estimates; not of a ragged log, in which
+        imagined episodes as long as the longest would cost more than all the rest.
       behaviour: the policy that made the log, if it is known: what a Q misses of both cancels.
     """
     key_model, *keys = jax.random.split(key, 3)
@@ -162,7 +164,7 @@ def cases(
     fitted = FittedEvidence((keys[0], keys[1]), learned, held_out, discount)
     found, base = fitted(policy), fitted.base(behaviour)
     by_name = {name: Case(found, name, base) for name in ESTIMATORS if name != DIRECT}
-    if model is not None:
+    if model is not None and held_out.mask.size <= RAGGED * int(held_out.mask.sum()):
 
         def modelled(one: Policy) -> Evidence:
             q, v = map(np.asarray, _modelled(key_model, one, model, task, held_out))

@@ -28,7 +28,7 @@ from gamps.evaluation.verdict import (
 )
 from gamps.policies import Policy
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, counted_steps, first_steps, in_pieces
 
 WIDER = 1.2  # bounds by ratios of states, whose own error is in no spread
 
@@ -170,6 +170,8 @@ def evaluate(
     given = [policy] if isinstance(policy, (Policy, Rung)) else policy
     policies = [one.policy if isinstance(one, Rung) else one for one in given]
     discount = float(task.discount)
+    counted = counted_steps(max(learned.n_steps, held_out.n_steps), discount)
+    learned, held_out = in_pieces(learned, counted), first_steps(held_out, counted)
     plain = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
     of_each, bounds, refused = plain, task.return_bounds(held_out.n_steps), None
     if groups is not None:

@@ -19,7 +19,7 @@ from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, RatioSupport, g
 from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Gaussian, Policy, between
 from gamps.policies.paths import has_path
-from gamps.trajectories import Trajectories, split_rows
+from gamps.trajectories import Trajectories, counted_steps, first_steps, split_rows
 
 # Effective shares of the episodes.
 LEVELS: tuple[float, ...] = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.045)
@@ -76,6 +76,7 @@ def rungs(
     Returns:
       At least one, the nearest first.
     """
+    log = first_steps(log, counted_steps(log.n_steps, discount))
     n = log.n_trajectories
     carried, every_level, limits = _by_histories(log), LEVELS, LIMITS
     if assume == "markov":

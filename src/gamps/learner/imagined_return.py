@@ -12,7 +12,7 @@ from gamps.models import Ensemble
 from gamps.policies import Policy
 from gamps.search.values.rollouts import Border, draw, returns
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, counted_steps
 
 
 def worth(
@@ -24,7 +24,9 @@ def worth(
     border: Border | None = None,
 ) -> float:
     """Imagined return from the logged starts, the mean over members."""
-    return float(np.mean(_by_member(key, policy, model, task, starts, border), dtype=float))
+    horizon = counted_steps(starts.n_steps, float(task.discount))
+    by_member = _by_member(key, policy, model, task, starts, border, horizon)
+    return float(np.mean(by_member, dtype=float))
 
 
 def promised(before: float, after: float, shown: float) -> float:
@@ -53,8 +55,9 @@ def _by_member(
     task: Task,
     log: Trajectories,
     border: Border | None,
+    horizon: int,
 ) -> Float[Array, "K"]:
-    firsts, horizon = log.states[:, 0], log.n_steps
+    firsts = log.states[:, 0]
     rollouts = max(200 // len(firsts), 1)
     states = jnp.moveaxis(jnp.repeat(firsts, rollouts, axis=0), 0, -1)
 

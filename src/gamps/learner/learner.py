@@ -40,7 +40,7 @@ from gamps.search.sampling import drawn, single
 from gamps.search.values import Border, Imagined, NoBaseline, OthersOfState
 from gamps.search.weights import Ones
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories, known_transitions
+from gamps.trajectories import Trajectories, counted_steps, in_pieces, known_transitions
 
 FALL = 0.1  # of the learning rate, over a whole training
 UNITS = 2_000  # steps that tell a parameter's natural unit
@@ -84,6 +84,8 @@ class Learner:
             if getattr(s, name) < least:
                 raise SettingError(name, f"{getattr(s, name)}", f"Choose at least {least}")
         self.key, self.total = key, s.iterations
+        counted = counted_steps(trajectories.n_steps, float(task.discount))
+        trajectories = in_pieces(trajectories, counted)
         self.trajectories, self.task, self.behaviour = trajectories, task, behaviour
         self.classes, self.settings = classes, s
         rewards = np.where(trajectories.mask, np.asarray(trajectories.rewards, np.float64), 0.0)

@@ -19,7 +19,13 @@ from gamps.errors import SettingError
 from gamps.models.gaussian import WithChoice, concatenated
 from gamps.models.mlp_gaussian import Scale
 from gamps.tasks import Task, never
-from gamps.trajectories import Trajectories, flat, known_transitions
+from gamps.trajectories import (
+    Trajectories,
+    counted_steps,
+    flat,
+    in_pieces,
+    known_transitions,
+)
 
 HIDDEN = (64, 64)
 UPDATES, SIZE, RATE = 4_000, 256, 3e-3  # of the fit
@@ -129,6 +135,7 @@ def learned_task(
     Returns:
       The task, and how well it tells the other episodes.
     """
+    log = in_pieces(log, counted_steps(log.n_steps, discount))
     unseen = np.arange(log.n_trajectories) % HELD_OUT == HELD_OUT - 1
     part, rest = (jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in (~unseen, unseen))
     if log.states.dtype.kind == "i" and log.states.ndim > 2:
@@ -153,22 +160,24 @@ def learned_task(
 
 
 @eqx.filter_jit
-def _told(task: Task, log: Trajectories) -> tuple[Array, Array]:
+def _told(task: Task, *transitions: Any) -> tuple[Array, Array]:
     def both(*transition: Any) -> tuple[Array, Array]:
         return task.reward(*transition), task.terminal(*transition)
 
-    return jax.vmap(jax.vmap(both))(log.states, log.actions, log.next_states)
+    return jax.vmap(both)(*transitions)
 
 
 def quality(task: Task, log: Trajectories) -> Quality:
     """How well a task tells the rewards and ends of a log."""
     mask, ends = np.asarray(log.mask), np.asarray(_ends(log), bool)
-    told, told_ends = (np.asarray(x) for x in _told(task, log))
+    parts = (log.states, log.actions, log.next_states)
+    told, told_ends = (np.asarray(x) for x in _told(task, *(np.asarray(x)[mask] for x in parts)))
+    ends = ends[mask]
     logged = np.asarray(log.rewards, np.float64)[mask]
-    off = np.mean((told[mask] - logged) ** 2)
+    off = np.mean((told - logged) ** 2)
     found = float(told_ends[ends].mean()) if ends.any() else None
     spread = max(float(logged.var()), 1e-12)
-    return Quality(1 - float(off) / spread, found, float(told_ends[mask & ~ends].mean()))
+    return Quality(1 - float(off) / spread, found, float(told_ends[~ends].mean()))
 
 
 def _ends(log: Trajectories) -> Float[Array, "N T"]:

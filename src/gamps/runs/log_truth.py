@@ -72,15 +72,17 @@ def _of_choices(log: Trajectories) -> tuple[float, int]:
 def _of_numbers(log: Trajectories, policy: Gaussian | None) -> tuple[float, float]:
     """Logarithm of the evidence of two fits, each judged by the other's episodes; mean by step."""
     mask = np.asarray(log.mask)
-    x = np.concatenate([log.states, np.ones((*mask.shape, 1))], axis=-1).astype(np.float64)
+    states = np.asarray(log.states)[mask]
+    x = np.concatenate([states, np.ones((len(states), 1))], axis=1).astype(np.float64)
     if policy is not None:
-        mean = jax.jit(jax.vmap(jax.vmap(policy.mean)))(jnp.asarray(log.states))
-        x = np.concatenate([x, np.asarray(mean, np.float64)], axis=-1)
-    actions = np.asarray(log.actions, np.float64)
-    logged = np.asarray(log.behaviour_log_prob, np.float64)
+        mean = jax.jit(jax.vmap(policy.mean))(jnp.asarray(states))
+        x = np.concatenate([x, np.asarray(mean, np.float64)], axis=1)
+    actions = np.asarray(log.actions)[mask].astype(np.float64)
+    logged = np.asarray(log.behaviour_log_prob)[mask].astype(np.float64)
+    odd = np.nonzero(mask)[0] % 2
     won, steps = [], 0
     for half in (0, 1):
-        fit, seen = (mask & (np.arange(len(mask)) % 2 == k)[:, None] for k in (half, 1 - half))
+        fit, seen = odd == half, odd != half
         weights = np.linalg.lstsq(x[fit], actions[fit], rcond=None)[0]
         std = np.maximum((actions[fit] - x[fit] @ weights).std(axis=0), 1e-6)
         z = (actions[seen] - x[seen] @ weights) / std

@@ -103,7 +103,9 @@ def start(
     policy = policy_of(spec.policy, data, spec.seed)
     task = task_of(spec.task) if spec.task else None
     inspection.refuse_unfit(
-        inspection.inspect(data.trajectories, task, policy, densities=data.densities)
+        inspection.inspect(
+            data.trajectories, task, policy, densities=data.densities, labels=data.labels
+        )
     )
     training = build()
     if training.outcomes is not None:

@@ -14,11 +14,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from gamps._utils.networks import MLP
 from gamps.policies import Policy, log_probs
-from gamps.trajectories import Trajectories, flat
+from gamps.trajectories import Trajectories, flat, real_steps
 
 HIDDEN = (64, 64)
 SIZE, UPDATES, RATE = 512, 4_800, 3e-3  # of the fit to returns
@@ -61,7 +61,6 @@ def value_network(
     return _fitted(key_fit, start, log, discount, targets, UPDATES, RATE)
 
 
-@eqx.filter_jit
 def value_of(
     key: Key[Array, ""],
     value: ValueNetwork,
@@ -70,12 +69,24 @@ def value_of(
     policy: Policy,
 ) -> ValueNetwork:
     """V of a policy that is not far from the log's, from V of one before it."""
+    return _value_of(key, value, log, real_steps(log), discount, policy)
+
+
+@eqx.filter_jit
+def _value_of(
+    key: Array,
+    value: ValueNetwork,
+    log: Trajectories,
+    real: Int[Array, "M"],
+    discount: Any,
+    policy: Policy,
+) -> ValueNetwork:
     ratios = _ratios(policy, log)
     parameters, static = eqx.partition(value, eqx.is_array)
 
     def refit(parameters: Any, key: Array) -> tuple[Any, None]:
         value = eqx.combine(parameters, static)
-        values, surprises = _surprises(value, log, discount)
+        values, surprises = _surprises(value, log, real, discount)
         targets = values + _trace(surprises, ratios, log, discount, TRACE)
         value = _fitted(key, value, log, discount, targets, REFIT_UPDATES, REFIT_RATE)
         return eqx.filter(value, eqx.is_array), None
@@ -84,7 +95,6 @@ def value_of(
     return eqx.combine(parameters, static)
 
 
-@eqx.filter_jit
 def logged_advantages(
     value: ValueNetwork,
     log: Trajectories,
@@ -101,8 +111,20 @@ def logged_advantages(
       trace: λ; zero believes V after one step, one believes logged rewards alone.
       policy: whose advantages; None means the one that made the log.
     """
+    return _advantages(value, log, real_steps(log), discount, trace, policy)
+
+
+@eqx.filter_jit
+def _advantages(
+    value: ValueNetwork,
+    log: Trajectories,
+    real: Int[Array, "M"],
+    discount: Any,
+    trace: Any,
+    policy: Policy | None,
+) -> Float[Array, "N T"]:
     ratios = jnp.ones_like(log.rewards) if policy is None else _ratios(policy, log)
-    _, surprises = _surprises(value, log, discount)
+    _, surprises = _surprises(value, log, real, discount)
     later = _trace(surprises, ratios, log, discount, trace)
     later = jnp.pad(later, ((0, 0), (0, 1)))[:, 1:]
     return jnp.where(log.mask, surprises + discount * trace * later, 0.0)
@@ -113,14 +135,14 @@ def _ratios(policy: Policy, log: Trajectories) -> Float[Array, "N T"]:
 
 
 def _surprises(
-    value: ValueNetwork, log: Trajectories, discount: Any
+    value: ValueNetwork, log: Trajectories, real: Int[Array, "M"], discount: Any
 ) -> tuple[Float[Array, "N T"], Float[Array, "N T"]]:
     """V of each state that was acted in, and δ there; zero where padded."""
-    values = jax.vmap(jax.vmap(value))(_inputs(log, discount))
-    last = jnp.arange(log.n_steps) == log.lengths[:, None] - 1
-    following = jnp.where(last, 0.0, values[:, 1:])
-    surprises = log.rewards + discount * following - values[:, :-1]
-    return values[:, :-1], jnp.where(log.mask, surprises, 0.0)
+    inputs = flat(_inputs(log, discount)[:, :-1])[real]
+    values = jnp.zeros(log.mask.size, inputs.dtype).at[real].set(jax.vmap(value)(inputs))
+    values = values.reshape(log.mask.shape)
+    following = jnp.pad(values, ((0, 0), (0, 1)))[:, 1:]  # nothing follows the last step
+    return values, jnp.where(log.mask, log.rewards + discount * following - values, 0.0)
 
 
 def _trace(
