@@ -45,6 +45,7 @@ USER = {
     "evaluate": Command("gamps.cli.evaluate:evaluate", "say whether the policy may be deployed"),
     "report": Command("gamps.cli.report:report", "write one HTML page about a run"),
     "export": Command("gamps.cli.export:export", "write a policy that runs without gamps"),
+    "next": Command("gamps.cli.rounds:next_", "go on after a deployment, with the new log"),
     "play": Command("gamps.cli.play:play", "run an exported policy in a Gymnasium environment"),
 }
 MORE = {
@@ -54,6 +55,9 @@ MORE = {
         "gamps.cli.importing:fit_behaviour", "estimate the logging policy if it is unknown"
     ),
     "collect": Command("gamps.cli.collect:collect", "log a known policy in an environment"),
+    "campaign": Command(
+        "gamps.cli.rounds:campaign", "log, learn, certify and deploy, round by round"
+    ),
     "launch": Command("gamps.cli.launch:launch", "train in several processes, surviving failures"),
     "sweep": Command("gamps.cli.launch:sweep", "train with every combination of some settings"),
 }

@@ -57,7 +57,7 @@ def collect(
     folder = datasets.folder_of(dataset)
     if folder.exists() and not overwrite:
         raise OutputError(f"{folder}: exists already. Choose another name, or add --overwrite")
-    behaviour = _policy(policy, env, std)
+    behaviour = first_policy(policy, env, std)
     with console.bar(f"collect {env}", -(-episodes // LANES)) as advance:
         log = datasets.collect(
             env,
@@ -81,7 +81,8 @@ def collect(
     console.say(f"written: {folder}")
 
 
-def _policy(words: str, env: str, std: float) -> Policy:
+def first_policy(words: str, env: str, std: float) -> Policy:
+    """The policy that `random`, `module:object` or a described file names."""
     if words == "random":
         return datasets.policy_for(env, std=std)
     path = Path(words)

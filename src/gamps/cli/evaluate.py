@@ -61,18 +61,20 @@ def evaluate(
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
         rest = {
-            "log": found.by, "densities": found.densities, "number": found.number,
+            "log": found.by, "against": found.against, "densities": found.densities,
+            "number": found.number,
             "chosen": found.evaluation.chosen, "estimates": found.evaluation.estimates,
             "rungs": [r._asdict() | {"policy": None} | j._asdict()
                       for r, j in zip(found.rungs, judged, strict=True)],
         }  # fmt: skip
         print(json.dumps(plain(verdict._asdict() | rest), indent=1))
     else:
-        _show(run, found, details=details)
+        show_verdict(run, found, details=details)
     sys.exit(STATUS[verdict.word])
 
 
-def _show(run: Path, found: RunEvaluation, *, details: bool) -> None:
+def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
+    """The table of rungs, the verdict and what to do next."""
     verdict = found.evaluation.verdict
     whose = "the newest controller" if found.against == "newest" else "the logging policy"
     table = console.rich_table(

@@ -4,6 +4,7 @@ Fatal: training would fail or its result mean nothing. Warning: it will run, and
 what it can show. Note: worth knowing.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
 # a thousand transitions, seconds of fitting and compiling, and of an iteration.
 MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 720, 2.2, 30, 0.15
+COPIES = 1.5  # of a padded log, while it is read
 
 
 class Finding(NamedTuple):
@@ -297,10 +299,11 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
 
 def _cost(log: Trajectories) -> Iterator[Finding]:
     thousands = int(jnp.sum(log.mask)) / 1_000
-    memory = (MEGABYTES + MEGABYTES_MORE * thousands) / 1_000
+    width = sum(math.prod(x.shape[2:]) for x in (log.observations, log.actions)) + 3
+    held = COPIES * 4e-6 * width * (log.mask.size - 1_000 * thousands)  # of padding
+    memory = (MEGABYTES + MEGABYTES_MORE * thousands + held) / 1_000
     iterations = Settings().iterations
-    minutes = (SECONDS + SECONDS_MORE * iterations) / 60
-    found = (
-        f"about {memory:.1f} GB and {minutes:.0f} min for {iterations} iterations of the default"
-    )
+    seconds = SECONDS + SECONDS_MORE * iterations
+    time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    found = f"about {memory:.1f} GB and {time} for {iterations} iterations of the default"
     yield Finding(NOTE, "cost", f"{found}, less for small observations")

@@ -1,0 +1,162 @@
+"""Rounds against an environment: log, learn, certify, deploy, and again.
+
+FOLDER/campaign.json   what it was started with
+FOLDER/round-1 …       a run folder each, with its history
+Logs lie among Minari's datasets: campaign/NAME-log2-v0 of the second round, and of all up to it
+campaign/NAME-all2-v0. Whatever is there is not made again, and all of it follows from the seed: a
+campaign that was killed goes on to the same decisions.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps import datasets, evaluation
+from gamps._utils import atomic_io
+from gamps._utils.console import silent
+from gamps.errors import RunError
+from gamps.policies import Policy
+from gamps.runs.open_run import open_run
+from gamps.runs.rounds import (
+    Measured,
+    Round,
+    first_round,
+    history_of,
+    in_charge,
+    measured,
+    next_round,
+    roll_back,
+)
+from gamps.runs.spec import TrainSpec
+from gamps.runs.start import start
+from gamps.trajectories import Trajectories
+
+CAMPAIGN = "campaign.json"
+Collect = Callable[[Policy, Key[Array, ""]], Trajectories]
+
+
+@dataclass(frozen=True)
+class CampaignSpec:
+    """What a campaign is started with, in values that JSON holds.
+
+    Attributes:
+      name: of its logs: letters, digits and - .
+      task: module:object; empty estimates reward and termination.
+      rounds: deployments at most.
+      discount: of returns.
+      error: chance of ever deploying a worse policy.
+      assume: as for `gamps evaluate`.
+      iterations: of each training.
+      seed: of everything random.
+    """
+
+    name: str
+    task: str = ""
+    rounds: int = 5
+    discount: float = 0.99
+    error: float = 0.05
+    assume: evaluation.Assumption = "nothing"
+    iterations: int = 80
+    seed: int = 0
+
+
+class Played(NamedTuple):
+    """What came of a campaign.
+
+    Attributes:
+      rounds: one entry a round.
+      measured: what each deployed policy earned beyond the one before, once it had logged.
+      deployed: who was in charge in each round's log, and at the end.
+    """
+
+    rounds: list[Round]
+    measured: list[Measured]
+    deployed: list[Policy]
+
+
+def campaign(
+    spec: CampaignSpec,
+    folder: Path,
+    policy: Policy,
+    collect: Collect,
+    *,
+    say: Callable[[str], None] = silent,
+) -> Played:
+    """All rounds, or those that are missing yet.
+
+    Args:
+      spec: what it is.
+      folder: of the campaign.
+      policy: the first controller, whose noise is known.
+      collect: logs episodes of a policy, the same ones for the same key.
+      say: told what is being done.
+
+    Raises:
+      RunError: if the folder holds another campaign.
+    """
+    _begin(spec, folder)
+    acting, before = policy, None
+    found = Played([], [], [policy])
+    for number in range(1, spec.rounds + 1):
+        run, log = folder / f"round-{number}", _named(spec, f"log{number}")
+        say(f"round {number}: logging")
+        key = jax.random.fold_in(jax.random.key(spec.seed), number)
+        _logged(spec, log, acting, collect, key)
+        if before is not None and acting is not found.deployed[-2]:
+            found.measured.append(measured(before, log))
+            if found.measured[-1].harm:
+                say("it does harm: rolled back")
+                roll_back(before)
+                acting = open_run(before).ends.behaviour
+                log = _named(spec, f"log{number}b")
+                _logged(spec, log, acting, collect, jax.random.fold_in(key, 1))
+        say(f"round {number}: learning and judging")
+        if not history_of(run):
+            _round(spec, before, log, run, number)
+        found.rounds.append(history_of(run)[-1])
+        say(f"round {number}: {found.rounds[-1].word}")
+        following = in_charge(open_run(run), run)
+        acting = following if found.rounds[-1].word == evaluation.DEPLOY else acting
+        found.deployed.append(acting)
+        before = run
+    return found
+
+
+def _begin(spec: CampaignSpec, folder: Path) -> None:
+    content, path = json.loads(json.dumps(asdict(spec))), folder / CAMPAIGN
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_io.write_file(path, (json.dumps(content, indent=1) + "\n").encode())
+    elif json.loads(path.read_text(encoding="utf-8")) != content:
+        raise RunError(f"{folder}: holds another campaign. Choose another folder")
+
+
+def _named(spec: CampaignSpec, what: str) -> str:
+    return f"campaign/{spec.name}-{what}-v0"
+
+
+def _logged(spec: CampaignSpec, name: str, policy: Policy, collect: Collect, key: Array) -> None:
+    if not datasets.folder_of(name).exists():
+        datasets.save(name, collect(policy, key), policy, discount=spec.discount)
+
+
+def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number: int) -> None:
+    if before is None:
+        training = TrainSpec(
+            log, task=spec.task, iterations=spec.iterations, seed=_seed(spec, number)
+        )
+        start(training, run, again=True).train()
+        first_round(run, error=spec.error, assume=spec.assume)
+        return
+    all_logs = _named(spec, f"all{number}")
+    next_round(before, log, run, all_logs, error=spec.error, assume=spec.assume)
+
+
+def _seed(spec: CampaignSpec, number: int) -> int:
+    return int(np.random.SeedSequence([spec.seed, number]).generate_state(1)[0])

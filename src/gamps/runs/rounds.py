@@ -1,0 +1,231 @@
+"""From one deployment to the next: judge what was deployed, learn from all logs, certify again.
+
+history.json in a run folder holds one entry a round, the first first. A further round is judged by
+fresh episodes of the policy that is in charge; those that judged before are learned from. Its error
+is α / (k (k + 1)) in round k, whose sum over all rounds is α: the chance that a worse policy is
+*ever* deployed is at most that, however many rounds follow and whenever one stops.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from gamps import datasets, evaluation
+from gamps._utils import atomic_io
+from gamps._utils.console import silent
+from gamps.errors import CertificateError, RunError, SettingError
+from gamps.evaluation.estimates import made
+from gamps.policies import Policy
+from gamps.runs.certificate import CERTIFICATE, JUDGEMENTS, certified
+from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
+from gamps.runs.loop import Callback
+from gamps.runs.open_run import OpenRun, open_run
+from gamps.runs.start import start
+from gamps.trajectories import Trajectories
+
+HISTORY = "history.json"
+FRESH = 0.8  # share of the newest log that judges: there are older ones to learn from
+
+
+class Round(NamedTuple):
+    """One deployment.
+
+    Attributes:
+      run: folder of the training.
+      log: that it learned from and was judged by.
+      word: the verdict.
+      error: that it was judged with.
+      low: lower bound of the improvement over what was in charge.
+      estimate: the improvement itself.
+      earned: mean discounted return of the policy in charge, by its own episodes of this log.
+      earned_error: standard error of that.
+      promise: what the models promised of the learned policy, judged by nobody; None if nothing.
+    """
+
+    run: str
+    log: str
+    word: str
+    error: float
+    low: float
+    estimate: float
+    earned: float
+    earned_error: float
+    promise: float | None = None
+
+
+def error_of(number: int, error: float = 0.05) -> float:
+    """What round `number`, counted from one, may spend of an error.
+
+    Examples:
+      >>> [round(error_of(k), 4) for k in (1, 2, 3)]
+      [0.025, 0.0083, 0.0042]
+    """
+    return error / (number * (number + 1))
+
+
+def history_of(run: Path) -> list[Round]:
+    """The rounds up to a run; none of a run that `gamps evaluate` alone has judged.
+
+    Raises:
+      CertificateError: if the record cannot be read.
+    """
+    path = run / HISTORY
+    if not path.exists():
+        return []
+    try:
+        return [Round(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        fix = "Bring it back: without it nobody knows what was spent"
+        raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
+
+
+def in_charge(run: OpenRun, folder: Path) -> Policy:
+    """What acts after a run: the certified policy, or without a certificate who acted before."""
+    try:
+        return certified(folder, run.ends)[0]
+    except CertificateError:
+        return run.ends.behaviour
+
+
+def first_round(
+    folder: Path, *, error: float = 0.05, assume: evaluation.Assumption = "nothing"
+) -> RunEvaluation:
+    """Judge a finished training as the first of several rounds."""
+    return _judged(folder, [], error, assume)
+
+
+def next_round(
+    before: Path,
+    log: str,
+    out: Path,
+    dataset: str,
+    *,
+    error: float = 0.05,
+    assume: evaluation.Assumption = "nothing",
+    callback: Callback = silent,
+) -> RunEvaluation:
+    """Learn from the logs of all rounds, and judge what comes out by most of the newest.
+
+    What was done before is not done again: a call that was killed goes on where it stood.
+
+    Args:
+      before: run folder of the round before.
+      log: dataset that the policy in charge since then has logged.
+      out: run folder of this round.
+      dataset: name of the dataset that holds all logs.
+      error: chance of ever deploying a worse policy, over all rounds.
+      assume: as for `evaluate_run`.
+      callback: called once an iteration.
+
+    Raises:
+      SettingError: if the log is not of the policy that is in charge.
+    """
+    opened = open_run(before)
+    policy, new = in_charge(opened, before), datasets.load(log)
+    if not made(policy, new.trajectories):
+        problem = f"{log} was not made by the policy that {before} hands out"
+        fix = "Log it as it was certified, with its noise (gamps export, gamps play)"
+        raise SettingError("log", problem, fix)
+    past = _past(before, opened)
+    number = len(past) + 1
+    together = datasets.pooled(opened.data, new, f"round {number}")
+    if not datasets.folder_of(dataset).exists():
+        datasets.save(
+            dataset, together.trajectories, policy, discount=together.discount,
+            labels=together.labels,
+        )  # fmt: skip
+    held_out = max(opened.spec.held_out, FRESH)
+    spec = replace(opened.spec, log=dataset, policy="behaviour", held_out=held_out)
+    run = start(spec, out, again=True)
+    run.train(callback=callback)
+    return _judged(out, past, error, assume)
+
+
+class Measured(NamedTuple):
+    """What a deployed policy earns beyond who acted before it, each by its own episodes.
+
+    Attributes:
+      gain: difference of mean discounted returns.
+      error: its standard error.
+      harm: whether it is shown to be below zero.
+    """
+
+    gain: float
+    error: float
+    harm: bool
+
+
+def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured:
+    """Judge what was deployed by its own log.
+
+    Args:
+      before: run folder whose policy was deployed.
+      log: that it has made.
+      confidence: of the test for harm, one-sided.
+    """
+    opened = open_run(before)
+    discount = float(opened.task.discount)
+    old = returns_of(datasets.of_newest(opened.data), discount)
+    return compared(returns_of(datasets.load(log).trajectories, discount), old, confidence)
+
+
+def compared(new: np.ndarray, old: np.ndarray, confidence: float) -> Measured:
+    """Two samples of returns, of unequal variance (Welch)."""
+    gain = float(new.mean() - old.mean())
+    parts = np.array([new.var(ddof=1) / len(new), old.var(ddof=1) / len(old)])
+    error = float(np.sqrt(parts.sum()))
+    freedom = parts.sum() ** 2 / (parts**2 / [len(new) - 1, len(old) - 1]).sum()
+    return Measured(gain, error, bool(gain < -float(stdtrit(freedom, confidence)) * error))
+
+
+def roll_back(before: Path) -> None:
+    """Take a certificate back: whoever acted before is in charge again, and `export` refuses."""
+    (before / CERTIFICATE).unlink(missing_ok=True)
+
+
+def returns_of(log: Trajectories, discount: float) -> np.ndarray:
+    """Discounted, one an episode."""
+    rewards = np.where(np.asarray(log.mask), np.asarray(log.rewards, np.float64), 0.0)
+    return np.asarray(rewards @ discount ** np.arange(log.n_steps))
+
+
+def _past(before: Path, opened: OpenRun) -> list[Round]:
+    """The rounds so far; a first run that `gamps evaluate` judged counts as one."""
+    past = history_of(before)
+    if past:
+        return past
+    path = before / JUDGEMENTS
+    if not path.exists():
+        raise RunError(f"{before}: nobody has judged it. Run gamps evaluate {before} first")
+    last = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+    spent = 1 - float(last["question"]["confidence"])
+    gain = last["improvement"]
+    return [_round(before, opened, last["word"], spent, gain["low"], gain["estimate"])]
+
+
+def _judged(
+    folder: Path, past: list[Round], error: float, assume: evaluation.Assumption
+) -> RunEvaluation:
+    share = error_of(len(past) + 1, error)
+    found = evaluate_run(folder, assume=assume, confidence=1 - share)
+    verdict, gain = found.evaluation.verdict, found.evaluation.verdict.improvement
+    now = _round(folder, open_run(folder), verdict.word, share, gain.low, gain.estimate)
+    content = json.dumps([one._asdict() for one in [*past, now]], indent=1) + "\n"
+    atomic_io.write_file(folder / HISTORY, content.encode())
+    return found
+
+
+def _round(
+    folder: Path, opened: OpenRun, word: str, error: float, low: float, estimate: float
+) -> Round:
+    own = returns_of(datasets.of_newest(opened.data), float(opened.task.discount))
+    deviation = float(own.std(ddof=1) / np.sqrt(len(own)))
+    run: Any = opened.progress.run
+    return Round(
+        f"{folder}", opened.spec.log, word, error, float(low), float(estimate),
+        float(own.mean()), deviation, run.best_promise,
+    )  # fmt: skip

@@ -1,0 +1,159 @@
+"""Rounds: what is spent, what judges, what is rolled back, and a campaign that is taken up."""
+
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gamps import datasets
+from gamps.cli import main
+from gamps.envs import Minigolf
+from gamps.errors import DatasetError, RunError, SettingError
+from gamps.evaluation.estimates import made
+from gamps.runs import rounds, start
+from gamps.runs.campaign import CampaignSpec, campaign
+from gamps.runs.spec import TrainSpec
+from gamps.search import logged_climb
+from gamps.search.values import advantages
+
+GOLF = Minigolf()
+TASK = "gamps.envs.minigolf:task"
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch, tmp_path):
+    """Climbs of few updates: these tests are about what happens around them."""
+    monkeypatch.setattr(logged_climb, "TIMES", 1)
+    monkeypatch.setattr(advantages, "UPDATES", 100)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+
+
+def collect(policy, key, n=60):
+    return datasets.collect(GOLF, policy, key, n=n, steps=20)
+
+
+def policy(std):
+    start = GOLF.policy()
+    return eqx.tree_at(lambda p: p.log_std, start, jnp.log(jnp.full_like(start.log_std, std)))
+
+
+def logged(name, acting, seed, n=60):
+    datasets.save(name, collect(acting, jax.random.key(seed), n), acting, discount=0.99)
+    return name
+
+
+def test_all_rounds_together_spend_no_more_than_the_error():
+    spent = [rounds.error_of(k, 0.05) for k in range(1, 10_000)]
+    assert 0.0499 < sum(spent) < 0.05
+    assert spent == sorted(spent, reverse=True)
+
+
+def test_only_the_newest_episodes_are_left_to_judge():
+    """Two earlier rounds are learned from, whole; of the third a half is held out."""
+    old, new, third = (
+        datasets.Dataset(collect(policy(std), jax.random.key(k), n), policy(std), 0.99, None)
+        for k, (std, n) in enumerate(((1.0, 30), (0.8, 20), (0.6, 24)))
+    )
+    two = datasets.pooled(old, new, "second")
+    data = datasets.pooled(two, third, "third")
+    assert data.labels.judged == 50
+    assert data.behaviour is third.behaviour
+    learned, held_out = datasets.split_dataset(data, 0.5, seed=3)
+    assert learned.trajectories.n_trajectories == 62
+    assert set(held_out.labels.controllers) == {"third"}
+    assert made(third.behaviour, held_out.trajectories)
+    # Dividing once more must not take judged episodes for granted.
+    assert learned.labels.judged == 0
+    with pytest.raises(DatasetError, match="third is among the old ones"):
+        datasets.pooled(data, third, "third")
+    datasets.save("rounds/all-v0", data.trajectories, data.behaviour, labels=data.labels)
+    assert datasets.load("rounds/all-v0").labels == data.labels
+
+
+def test_harm_is_shown_by_its_own_episodes_and_rolled_back(tmp_path, monkeypatch):
+    """A sabotaged policy: ten times the noise, deployed by hand; as many false alarms as stated."""
+    run = _judged_run(tmp_path, "rounds/first-v0")
+    noisy = logged("rounds/noisy-v0", policy(10.0), 5)
+    assert rounds.measured(run, noisy).harm
+    calm = logged("rounds/calm-v0", policy(0.3), 6)
+    assert not rounds.measured(run, calm).harm
+    (run / "certificate.json").write_text("{}")
+    with pytest.raises(SystemExit) as left:
+        main(["next", str(run), "--log", noisy, "--out", f"{tmp_path / 'b'}",
+              "--dataset", "rounds/more-v0"])  # fmt: skip
+    assert left.value.code == 5
+    assert not (run / "certificate.json").exists()
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_test_for_harm_holds_its_rate():
+    """Equal policies: of 400 pairs of logs at most 8 % are called harmful (5 % are expected)."""
+    log = collect(GOLF.policy(), jax.random.key(9), 24_000)
+    returns = rounds.returns_of(log, 0.99).reshape(400, 2, 30)
+    alarms = [rounds.compared(new, old, 0.95).harm for new, old in returns]
+    assert np.mean(alarms) <= 0.08
+
+
+def _judged_run(tmp_path, name):
+    logged(name, GOLF.policy(), 0)
+    run = tmp_path / "first"
+    start(TrainSpec(name, task=TASK, iterations=2), run).train()
+    rounds.first_round(run)
+    return run
+
+
+def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
+    run = _judged_run(tmp_path, "rounds/first-v0")
+    acting = rounds.in_charge(rounds.open_run(run), run)
+    new = logged("rounds/new-v0", acting, 1)
+    other = logged("rounds/other-v0", policy(0.7), 2)
+    with pytest.raises(SettingError, match="was not made by the policy that"):
+        rounds.next_round(run, other, tmp_path / "x", "rounds/x-v0")
+    words = ["next", str(run), "--log", new, "--out", f"{tmp_path / 'b'}"]
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--dataset", "rounds/all-v0"])
+    assert left.value.code in (0, 3, 4)
+    assert "2 rounds deployed a worse policy: at most 0.033" in _said(capsys)
+    first, second = rounds.history_of(tmp_path / "b")
+    assert [first.error, second.error] == [0.025, pytest.approx(0.05 / 6)]
+    assert second.earned == pytest.approx(
+        rounds.returns_of(datasets.load(new).trajectories, 0.99).mean(), rel=1e-5
+    )
+    judged = json.loads((tmp_path / "b" / "judgements.jsonl").read_text().splitlines()[-1])
+    assert judged["question"]["confidence"] == pytest.approx(1 - 0.05 / 6)
+
+
+def _said(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_that_nobody_judged_has_no_next(tmp_path):
+    logged("rounds/first-v0", GOLF.policy(), 0)
+    start(TrainSpec("rounds/first-v0", task=TASK, iterations=2), tmp_path / "first").train()
+    new = logged("rounds/new-v0", GOLF.policy(), 1)
+    with pytest.raises(RunError, match="nobody has judged it"):
+        rounds.next_round(tmp_path / "first", new, tmp_path / "b", "rounds/all-v0")
+
+
+def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):
+    """Stopped in its second round, it ends with the decisions of one that was not."""
+    spec = CampaignSpec("whole", TASK, rounds=2, iterations=2)
+    whole = campaign(spec, tmp_path / "whole", GOLF.policy(), collect)
+    stopped = CampaignSpec("stopped", TASK, rounds=2, iterations=2)
+
+    def dies(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gamps.runs.campaign.next_round", dies)
+        with pytest.raises(KeyboardInterrupt):
+            campaign(stopped, tmp_path / "stopped", GOLF.policy(), collect)
+    again = campaign(stopped, tmp_path / "stopped", GOLF.policy(), collect)
+    for one, other in zip(whole.rounds, again.rounds, strict=True):
+        assert one._replace(run="", log="") == other._replace(run="", log="")
+    assert whole.measured == again.measured
+    with pytest.raises(RunError, match="another campaign"):
+        campaign(spec, tmp_path / "stopped", GOLF.policy(), collect)
