@@ -1,7 +1,5 @@
 """The comparison with d3rlpy on the same logs: who ends where, and at what cost."""
 
-import math
-
 from rendering.tables import gap, in_errors, load, paired, spread, table, there
 
 NAMES = {
@@ -11,10 +9,12 @@ NAMES = {
     "swimmer-100": "Swimmer, 100 × 200 steps",
     "swimmer-1000": "Swimmer, 1,000 × 200 steps",
     "pendulum-100": "InvertedPendulum, 100 episodes",
+    "tanks-100": "two tanks, 100 episodes",
+    "hopper": "Hopper, 10⁵ steps",
+    "cheetah": "HalfCheetah, 10⁵ steps",
+    "reacher": "Reacher, 10⁵ steps",
 }
-RIVALS = ("bc", "iql", "cql", "td3bc", "awac")
-VARIANTS = ("last", "β = 0", "β = 1", "quadratic", "network", "half")
-LONGER = {"last": "the last iterate", "half": "half of the log"}
+RIVALS = ("bc", "iql", "cql", "td3bc", "awac", "rebrac")
 
 
 def who() -> dict[str, str]:
@@ -57,6 +57,8 @@ def standing(log: str) -> str:
     if number["mean"] == 0:
         return f"gamps and {label} end alike (on {n} logs)"
     first = "gamps is first" if number["mean"] > 0 else f"{label} is first"
+    if n < 2:
+        return f"{first}; gamps − {label} is {number['mean']:.4g} on one log"
     size = abs(in_errors(number))
     sure = f"{size:.1f} standard errors" if size < 100 else "the same on every log"
     return f"{first}; gamps − {label} is {gap(number)} on {n} logs, {sure}"
@@ -79,33 +81,17 @@ def headline() -> str:
     for log in logs():
         name = best_peer(log)
         other = f"{who()[name]}: {shown(cell(log, name))}"
-        rows.append([NAMES[log], shown(cell(log, "ours")), other, gap(ahead_of(log, name))])
+        number = ahead_of(log, name)
+        apart = gap(number) if number["n"] > 1 else f"{number['mean']:+.2f} (one log)"
+        rows.append([NAMES[log], shown(cell(log, "ours")), other, apart])
     return table(["log", "gamps", "best peer", "gamps − it, paired, ± s.e."], rows)
 
 
-def cells_run() -> tuple[int, int]:
-    """Trainings that were run, of those of the plan: gamps and five peers on every log."""
-    content = load("peers")
-    planned = content["settings"]["logs"]
-    plan = sum(planned.values()) * (1 + len(RIVALS))
-    run = sum(
-        min(rows[name]["final"]["n"], planned[log])
-        for log, rows in content["results"].items()
-        for name in ("ours", *RIVALS)
-        if name in rows
-    )
-    return run, plan
-
-
-def not_run() -> str:
-    """What of the plan is missing altogether, as a sentence."""
-    missing = []
-    for log, rows in load("peers")["results"].items():
-        absent = [who()[name] for name in ("ours", *RIVALS) if name not in rows]
-        if absent:
-            everyone = len(absent) > len(RIVALS)
-            missing.append(NAMES[log] + ("" if everyone else f" ({', '.join(absent)})"))
-    return f"Not run at all: {'; '.join(missing)}." if missing else ""
+def improved(log: str) -> str:
+    """On how many logs gamps ends above the controller, both by their mean action."""
+    ours, controller = cell(log, "ours"), cell(log, "behaviour")
+    pairs = list(zip(ours["each"], controller["each"], strict=True))
+    return f"{sum(one > other for one, other in pairs)} of {len(pairs)}"
 
 
 def peers() -> str:
@@ -113,7 +99,7 @@ def peers() -> str:
     rows = []
     for log, found in load("peers")["results"].items():
         for name, label in who().items():
-            if name not in found:
+            if name not in found or name == "truth":
                 continue
             row = found[name]
             columns = [spread(row[k]) for k in ("final", "chosen", "best")]
@@ -147,38 +133,15 @@ def nearest() -> str:
         if "ours" not in found:
             continue
         others = [name for name in ("behaviour", *RIVALS) if name in found]
-        columns = [f"{who()[name]} {gap(ahead_of(log, name))}" for name in others]
+        columns = [
+            f"{who()[name]} {gap(number)}"
+            if number["n"] > 1
+            else f"{who()[name]} {number['mean']:+.2f} (one log)"
+            for name in others
+            for number in [ahead_of(log, name)]
+        ]
         rows.append([log, "; ".join(columns)])
     return table(["log", "gamps - peer, paired by log, ± s.e."], rows)
-
-
-def fixed(log: str, variant: str) -> dict | None:
-    """The default with one decision taken away; nothing if fewer than two logs have it."""
-    found = load("peers")["results"][log]
-    source = found.get("ours" if variant == "last" else variant)
-    if source is None or len(source["seeds"]) < 2:
-        return None
-    return {"seeds": source["seeds"], "each": source["each_last" if variant == "last" else "each"]}
-
-
-def decision(log: str, variant: str) -> dict[str, float]:
-    """The default less itself with one decision taken away, on the logs that both have."""
-    return paired(cell(log, "ours"), fixed(log, variant))
-
-
-def decisions() -> str:
-    """The default beside each decision taken away, on the logs that both have."""
-    rows = []
-    for log in load("peers")["results"]:
-        for variant in VARIANTS:
-            other = fixed(log, variant)
-            if other is None:
-                continue
-            label = LONGER.get(variant, variant)
-            n, average = len(other["each"]), math.fsum(other["each"]) / len(other["each"])
-            rows.append([log, label, str(n), f"{average:.2f}", gap(decision(log, variant))])
-    header = ["log", "fixed", "logs", "return", "default - it (paired, ± s.e.)"]
-    return table(header, rows)
 
 
 def timing() -> str:

@@ -41,9 +41,10 @@ def next_(
 
     First the deployed policy is compared with the one it replaced, each by the episodes it logged
     itself. If it earns less, the certificate is withdrawn (exit status 5: roll back). Otherwise a
-    new policy is learned from the logs of all rounds, starting at the deployed one, and judged
-    against it by four fifths of the new log, which nothing was learned from. Episodes that judged an
-    earlier round are only learned from. Exit status: 0 deploy, 3 not shown to be better, 4 worse.
+    new policy is learned from the logs of all rounds, starting at the deployed one. Four fifths of
+    the new log, which nothing was learned from, judge it against the deployed one. Episodes that
+    judged an earlier round are only learned from. Exit status: 0 deploy, 3 not shown to be better,
+    4 worse.
 
     Round k spends the error E / (k (k + 1)). Over all rounds that adds up to E: the chance of ever
     deploying a worse policy. A first round judged by gamps evaluate adds the error it was given.
