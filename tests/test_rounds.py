@@ -107,7 +107,7 @@ def _judged_run(tmp_path, name):
 
 def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
     run = _judged_run(tmp_path, "rounds/first-v0")
-    acting = rounds.in_charge(rounds.open_run(run), run)
+    acting = rounds.in_charge(run)
     new = logged("rounds/new-v0", acting, 1)
     other = logged("rounds/other-v0", policy(0.7), 2)
     with pytest.raises(SettingError, match="was not made by the policy that"):

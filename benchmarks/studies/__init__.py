@@ -7,6 +7,7 @@ from benchmarks.studies.coverage import coverage
 from benchmarks.studies.drawn import drawn
 from benchmarks.studies.exploration import exploration
 from benchmarks.studies.false_deploys import false_deploys
+from benchmarks.studies.null_campaigns import null_campaigns
 from benchmarks.studies.safe_improvement import safe_improvement
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "drawn",
     "exploration",
     "false_deploys",
+    "null_campaigns",
     "safe_improvement",
 ]

@@ -113,7 +113,7 @@ def limits(hits: int, trials: int, confidence: float) -> list[float]:
 
 def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     """All trials of one null."""
-    trial = _trial(arguments["null"])
+    trial = trial_of(arguments["null"])
     gains, deploys, unseen = [], 0, []
     for seed in range(arguments["trials"]):
         gain, verdict = trial(seed, arguments["episodes"], arguments["confidence"])
@@ -125,7 +125,8 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"gain": float(np.mean(gains)), "deploys": deploys, "unseen": shown}
 
 
-def _trial(null: str) -> Callable[[int, int, float], tuple[float, evaluation.Verdict]]:
+def trial_of(null: str) -> Callable[[int, int, float], tuple[float, evaluation.Verdict]]:
+    """By seed, episodes and confidence: the true gain of a null, and what was said of it."""
     if null.startswith("rare failure"):
         bounds = (-LOSS, GAIN) if null.endswith(" declared") else None
         return lambda seed, n, confidence: _rare(seed, n, confidence, bounds)

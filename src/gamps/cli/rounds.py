@@ -41,8 +41,8 @@ def next_(
 
     First the deployed policy is compared with the one it replaced, each by the episodes it logged
     itself. If it earns less, the certificate is withdrawn (exit status 5: roll back). Otherwise a
-    new policy is learned from the logs of all rounds, starting at the deployed one. Four fifths of
-    the new log, which nothing was learned from, judge it against the deployed one. Episodes that
+    new policy is learned from the logs of all rounds, starting at the deployed one. Half of the
+    new log, which nothing was learned from, judges it against the deployed one. Episodes that
     judged an earlier round are only learned from. Exit status: 0 deploy, 3 not shown to be better,
     4 worse.
 

@@ -121,7 +121,7 @@ def campaign(
             _round(spec, before, log, run, number)
         found.rounds.append(history_of(run)[-1])
         say(f"round {number}: {found.rounds[-1].word}")
-        following = in_charge(open_run(run), run)
+        following = in_charge(run)
         acting = following if found.rounds[-1].word == evaluation.DEPLOY else acting
         found.deployed.append(acting)
         before = run

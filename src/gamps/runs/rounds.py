@@ -28,7 +28,6 @@ from gamps.runs.start import start
 from gamps.trajectories import Trajectories
 
 HISTORY = "history.json"
-FRESH = 0.8  # share of the newest log that judges: there are older ones to learn from
 
 
 class Round(NamedTuple):
@@ -83,8 +82,12 @@ def history_of(run: Path) -> list[Round]:
         raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
 
 
-def in_charge(run: OpenRun, folder: Path) -> Policy:
+def in_charge(folder: Path) -> Policy:
     """What acts after a run: the certified policy, or without a certificate who acted before."""
+    return _in_charge(open_run(folder), folder)
+
+
+def _in_charge(run: OpenRun, folder: Path) -> Policy:
     try:
         return certified(folder, run.ends)[0]
     except CertificateError:
@@ -108,7 +111,9 @@ def next_round(
     assume: evaluation.Assumption = "nothing",
     callback: Callback = silent,
 ) -> RunEvaluation:
-    """Learn from the logs of all rounds, and judge what comes out by most of the newest.
+    """Learn from the logs of all rounds, and judge what comes out by half of the newest.
+
+    The other half chooses the rungs: with a fifth in its place hardly one was found.
 
     What was done before is not done again: a call that was killed goes on where it stood.
 
@@ -125,7 +130,7 @@ def next_round(
       SettingError: if the log is not of the policy that is in charge.
     """
     opened = open_run(before)
-    policy, new = in_charge(opened, before), datasets.load(log)
+    policy, new = _in_charge(opened, before), datasets.load(log)
     if not made(policy, new.trajectories):
         problem = f"{log} was not made by the policy that {before} hands out"
         fix = "Log it as it was certified, with its noise (gamps export, gamps play)"
@@ -138,8 +143,7 @@ def next_round(
             dataset, together.trajectories, policy, discount=together.discount,
             labels=together.labels,
         )  # fmt: skip
-    held_out = max(opened.spec.held_out, FRESH)
-    spec = replace(opened.spec, log=dataset, policy="behaviour", held_out=held_out)
+    spec = replace(opened.spec, log=dataset, policy="behaviour")
     run = start(spec, out, again=True)
     run.train(callback=callback)
     return _judged(out, past, error, assume)
