@@ -22,6 +22,7 @@ from rendering import (  # noqa: E402
     logs,
     peers,
     reproduction,
+    rounds,
     scale,
     speed,
     swimmer,
@@ -39,6 +40,7 @@ SUBJECTS = (
     speed,
     scale,
     logs,
+    rounds,
 )
 
 

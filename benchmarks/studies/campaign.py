@@ -2,7 +2,8 @@
 
     python -m benchmarks.studies.campaign FOLDER --problems minigolf --campaigns 10
 
-Kept in FOLDER: the campaigns themselves and campaign.json; one that is there is not run again.
+Kept in FOLDER: the campaigns themselves, and campaign.json, all that were asked for together. A
+campaign that is there is not run again.
 Returns are discounted, by fresh episodes that no campaign saw.
 """
 
@@ -97,6 +98,7 @@ def main(
     """Seeds from `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("MINARI_DATASETS_PATH", str(folder / "minari"))
+    found: list[dict[str, Any]] = []
     for name in problems:
         for how in assume:
             rows = []
@@ -105,9 +107,11 @@ def main(
                 if not path.exists():
                     path.write_text(json.dumps(play(name, seed, folder, how), indent=1) + "\n")
                 rows.append(json.loads(path.read_text()))
+            found += rows
             values = np.array([row["worth"] for row in rows])
             print(name, how, "mean by round", values.mean(axis=0).round(2).tolist())
             print("  last", values[:, -1].round(2).tolist())
+    (folder / "campaign.json").write_text(json.dumps({"results": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ sys.path.append(str(DOCS))
 import render  # noqa: E402
 from rendering import engine, prose, tables  # noqa: E402
 
-from claims import certificates, engineering, logs, paper, peers, swimmer, verdicts  # noqa: E402
+from claims import certificates, engineering, logs, paper, peers, rounds, swimmer, verdicts  # noqa: E402
 from claims.claim import CLAIMS  # noqa: E402
 
 __all__ = ["CLAIMS", "DOCS", "ROOT", "certificates", "engine", "engineering", "logs", "paper",
-           "peers", "prose", "render", "swimmer", "tables", "verdicts"]  # fmt: skip
+           "peers", "prose", "render", "rounds", "swimmer", "tables", "verdicts"]  # fmt: skip

@@ -6,6 +6,7 @@ a ladder.
 """
 
 from gamps.evaluation.aggregate import iqm, stratified
+from gamps.evaluation.balance import balanced
 from gamps.evaluation.estimates import (
     UNSPREAD,
     Assumption,
@@ -59,6 +60,7 @@ __all__ = [
     "Tail",
     "Terms",
     "Verdict",
+    "balanced",
     "bernstein",
     "betting",
     "bootstrap",

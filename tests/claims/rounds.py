@@ -1,0 +1,29 @@
+"""What is said of rounds, and of large and ragged logs."""
+
+from rendering.rounds import campaigns, import_speed, ragged_ratio, worse
+from rendering.tables import load
+
+from claims.claim import says
+
+
+@says("results.md", "No kind of candidate is ever deployed in more than one campaign in twenty")
+def worthless_candidates_stay_out() -> bool:
+    rows = load("null_campaigns")["results"].values()
+    return all(row["ever"] / row["campaigns"] <= 0.05 for row in rows) and bool(import_speed())
+
+
+@says("results.md", "No deployment made things worse")
+def no_deployment_did_harm() -> bool:
+    return all(worse(problem) == 0 and campaigns(problem) for problem in ("minigolf", "tanks"))
+
+
+@says("results.md", "at most three times as long")
+@says("results.md", "below two GiB")
+def import_is_fast_enough() -> bool:
+    return all(row["ratio"] <= 3 and row["ours"]["GiB"] < 2 for row in load("import_speed"))
+
+
+@says("results.md", "about as long as the even log to train on and to judge by, and more memory")
+def a_ragged_log_costs_memory() -> bool:
+    time = all(ragged_ratio(command, "seconds") <= 1.5 for command in ("train", "evaluate"))
+    return time and all(ragged_ratio(c, "GiB") > 1.2 for c in ("train", "evaluate"))
