@@ -5,9 +5,10 @@ COVERED_BY = {
     "_utils/atomic_io.py": ["test_checkpoints", "test_atomic_io"],
     "_utils/compile_cache.py": ["test_compile_cache"],
     "cluster/": ["test_launch"],
-    "datasets/reading.py": ["test_several", "test_datasets"],
+    "datasets/reading.py": ["test_rounds", "test_several", "test_datasets"],
     "datasets/tables.py": ["test_tables"],
     "datasets/": ["test_datasets", "test_shards"],
+    "evaluation/balance.py": ["test_balance"],
     "evaluation/ratio_sums.py": ["test_several", "test_evaluation"],
     "evaluation/tabular_q.py": ["test_finite"],
     "evaluation/": ["test_evaluation", "test_training"],
@@ -18,7 +19,9 @@ COVERED_BY = {
     "policies/gaussian.py": ["test_battery", "test_parts"],
     "policies/types.py": ["test_exact", "test_parts", "test_battery"],
     "runs/checkpoints.py": ["test_checkpoints", "test_training"],
+    "runs/log_truth.py": ["test_log_truth"],
     "runs/results.py": ["test_launch"],
+    "runs/rounds.py": ["test_rounds"],
     "runs/": ["test_training"],
     "search/fitting/": ["test_fitting", "test_battery"],
     "search/gradients/all_actions.py": ["test_all_actions"],
@@ -144,8 +147,8 @@ FAULTS = {
     ),
     "V of what follows the last step": (
         "search/values/advantages.py",
-        "jnp.where(last, 0.0, values[:, 1:])",
-        "values[:, 1:]",
+        "following = jnp.pad(values, ((0, 0), (0, 1)))[:, 1:]",
+        "following = jnp.concatenate([values[:, 1:], values[:, -1:]], axis=1)",
     ),
     "a trace that is not discounted": (
         "search/values/advantages.py",
@@ -300,8 +303,8 @@ FAULTS = {
     ),
     "densities not compared on loading": (
         "datasets/reading.py",
-        "        _check_densities(trajectories, behaviour)",
-        "        pass",
+        "            check_densities(of_newest(data), behaviour)",
+        "            pass",
     ),
     "alignment of infos not checked": (
         "datasets/reading.py",
@@ -457,6 +460,41 @@ FAULTS = {
         "cluster/member.py",
         're.sub(r"[0-9a-fx]*\\d[0-9a-fx]*", "", f.message)',
         "f.message",
+    ),
+    "every round spends all of the error": (
+        "runs/rounds.py",
+        "return error / (number * (number + 1))",
+        "return error",
+    ),
+    "harm is measured the wrong way round": (
+        "runs/rounds.py",
+        "gain = float(new.mean() - old.mean())",
+        "gain = float(old.mean() - new.mean())",
+    ),
+    "a log of another policy is taken for the deployed one's": (
+        "runs/rounds.py",
+        "if not made(policy, new.trajectories):",
+        "if False:",
+    ),
+    "episodes judge twice": (
+        "datasets/reading.py",
+        "labels=Labels(*names, name, count),",
+        "labels=Labels(*names, name, 0),",
+    ),
+    "a mixture of loggers without their shares": (
+        "evaluation/balance.py",
+        "jnp.cumsum(each, axis=-1) + jnp.asarray(shares, each.dtype)[:, None, None]",
+        "jnp.cumsum(each, axis=-1) - jnp.log(len(loggers))",
+    ),
+    "false densities are let alone": (
+        "runs/log_truth.py",
+        "won.append(float((density - logged[seen]).sum()))",
+        "won.append(float((logged[seen] - density).sum()))",
+    ),
+    "pieces of an episode that overlap": (
+        "trajectories.py",
+        "parts.append(first_steps(_moved(later, start, start), steps))",
+        "parts.append(first_steps(later, steps))",
     ),
     "one attempt too many": (
         "cluster/jobs.py",

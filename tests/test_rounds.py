@@ -11,7 +11,7 @@ import pytest
 from gamps import datasets
 from gamps.cli import main
 from gamps.envs import Minigolf
-from gamps.errors import DatasetError, RunError, SettingError
+from gamps.errors import DatasetError, OutputError, RunError, SettingError
 from gamps.evaluation.estimates import made
 from gamps.runs import rounds, start
 from gamps.runs.campaign import CampaignSpec, campaign
@@ -122,6 +122,8 @@ def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
     assert second.earned == pytest.approx(
         rounds.returns_of(datasets.load(new).trajectories, 0.99).mean(), rel=1e-5
     )
+    with pytest.raises(OutputError, match="holds another log"):
+        rounds.next_round(run, new, tmp_path / "c", "rounds/first-v0")
     judged = json.loads((tmp_path / "b" / "judgements.jsonl").read_text().splitlines()[-1])
     assert judged["question"]["confidence"] == pytest.approx(1 - 0.05 / 6)
 

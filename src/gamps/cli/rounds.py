@@ -15,8 +15,7 @@ from gamps.cli import progress
 from gamps.cli.collect import first_policy
 from gamps.cli.evaluate import STATUS, show_verdict
 from gamps.cli.strangers import say_imports
-from gamps.datasets import folder_of
-from gamps.errors import OutputError, SettingError
+from gamps.errors import SettingError
 from gamps.policies import Policy
 from gamps.runs.campaign import CampaignSpec, Played
 from gamps.runs.campaign import campaign as play_campaign
@@ -62,8 +61,6 @@ def next_(
       error: chance of ever deploying a worse policy, over all rounds.
     """
     _check_error(error)
-    if folder_of(dataset).exists() and not out.exists():
-        raise OutputError(f"{folder_of(dataset)}: exists already. Choose another --dataset")
     say_imports(run)
     gain = measured(run, log)
     say = f"the deployed policy earns {gain.gain:+.4g} ± {gain.error:.2g} more than the one before"

@@ -17,10 +17,10 @@ from scipy.special import stdtrit
 from gamps import datasets, evaluation
 from gamps._utils import atomic_io
 from gamps._utils.console import silent
-from gamps.errors import CertificateError, RunError, SettingError
+from gamps.errors import CertificateError, OutputError, RunError, SettingError
 from gamps.evaluation.estimates import made
 from gamps.policies import Policy
-from gamps.runs.certificate import CERTIFICATE, JUDGEMENTS, certified
+from gamps.runs.certificate import CERTIFICATE, JUDGEMENTS, certified, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
@@ -140,11 +140,7 @@ def next_round(
     past = _past(before, opened)
     number = len(past) + 1
     together = datasets.pooled(opened.data, new, f"round {number}")
-    if not datasets.folder_of(dataset).exists():
-        datasets.save(
-            dataset, together.trajectories, policy, discount=together.discount,
-            labels=together.labels,
-        )  # fmt: skip
+    _keep(dataset, together, policy)
     spec = replace(opened.spec, log=dataset, policy="behaviour", keep_noise=keep_noise)
     run = start(spec, out, again=True)
     run.train(callback=callback)
@@ -197,6 +193,15 @@ def returns_of(log: Trajectories, discount: float) -> np.ndarray:
     """Discounted, one an episode."""
     rewards = np.where(np.asarray(log.mask), np.asarray(log.rewards, np.float64), 0.0)
     return np.asarray(rewards @ discount ** np.arange(log.n_steps))
+
+
+def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
+    """Write the logs of all rounds, unless a call that was killed has done it."""
+    folder = datasets.folder_of(name)
+    if not folder.exists():
+        datasets.save(name, data.trajectories, policy, discount=data.discount, labels=data.labels)
+    elif sha256_of(datasets.load(name).trajectories) != sha256_of(data.trajectories):
+        raise OutputError(f"{folder}: holds another log. Choose another dataset")
 
 
 def _past(before: Path, opened: OpenRun) -> list[Round]:
