@@ -65,13 +65,11 @@ def truth(problem: Problem, policy: Policy, discount: float) -> tuple[float, flo
     return float(returns.mean()), float(returns.std() / np.sqrt(len(returns)))
 
 
-def play(
-    name: str, seed: int, folder: Path, assume: evaluation.Assumption, noisy: int
-) -> dict[str, Any]:
+def play(name: str, seed: int, folder: Path, assume: evaluation.Assumption) -> dict[str, Any]:
     """One campaign, and the truth about it."""
     problem = problems()[name]
     spec = CampaignSpec(
-        f"{name}-{assume}-{noisy}-{seed}",
+        f"{name}-{assume}-{seed}",
         problem.task,
         problem.rounds,
         assume=assume,
@@ -88,7 +86,6 @@ def play(
         "problem": name,
         "seed": seed,
         "assume": assume,
-        "noisy": noisy,
         "rounds": [one._asdict() | {"run": "", "log": ""} for one in found.rounds],
         "measured": [one._asdict() for one in found.measured],
         "worth": [value for value, _ in worth],
@@ -102,7 +99,6 @@ def main(
     campaigns: int = 10,
     first: int = 0,
     assume: tuple[evaluation.Assumption, ...] = ("nothing",),
-    noisy: int = 0,
 ) -> None:
     """Seeds from `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,11 +108,9 @@ def main(
         for how in assume:
             rows = []
             for seed in range(first, first + campaigns):
-                path = folder / f"{name}-{how}-{noisy}-{seed}.json"
+                path = folder / f"{name}-{how}-{seed}.json"
                 if not path.exists():
-                    path.write_text(
-                        json.dumps(play(name, seed, folder, how, noisy), indent=1) + "\n"
-                    )
+                    path.write_text(json.dumps(play(name, seed, folder, how), indent=1) + "\n")
                 rows.append(json.loads(path.read_text()))
             found += rows
             values = np.array([row["worth"] for row in rows])

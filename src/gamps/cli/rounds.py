@@ -34,7 +34,6 @@ def next_(
     out: Path,
     dataset: str,
     assume: evaluation.Assumption = "nothing",
-    keep_noise: bool = False,
     error: float = 0.05,
 ) -> None:
     """Go on after a deployment: judge the deployed policy by its own log, learn, certify again.
@@ -57,7 +56,6 @@ def next_(
       out: run folder of the new round.
       dataset: name of the dataset to write, which holds the logs of all rounds.
       assume: markov, if each observation decides what comes next; see gamps evaluate.
-      keep_noise: certify policies that keep their noise, if a further round is to follow.
       error: chance of ever deploying a worse policy, over all rounds.
     """
     _check_error(error)
@@ -71,7 +69,7 @@ def next_(
         sys.exit(ROLLED_BACK)
     with progress.shown(open_run(run).total) as show:
         found = next_round(
-            run, log, out, dataset, error=error, assume=assume, keep_noise=keep_noise,
+            run, log, out, dataset, error=error, assume=assume,
             callback=lambda i, metrics, _: show(i, metrics),
         )  # fmt: skip
     show_verdict(out, found, details=False)
@@ -100,7 +98,6 @@ def campaign(
     assume: evaluation.Assumption = "nothing",
     error: float = 0.05,
     iterations: int = 80,
-    noisy: int = 0,
     seed: int = 0,
     workers: int = cores(),
 ) -> None:
@@ -126,8 +123,6 @@ def campaign(
       assume: markov, if each observation decides what comes next; see gamps evaluate.
       error: chance of ever deploying a worse policy, over all rounds.
       iterations: policy steps of each training.
-      noisy: so many of the first rounds certify policies that keep their noise. They earn less at
-        once, and the next round reaches further.
       seed: of everything random.
       workers: processes to simulate in.
     """
@@ -137,7 +132,7 @@ def campaign(
         raise SettingError(name, f"{value}", f"Choose at least {least}")
     first = first_policy(policy, env, std)
     name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
-    spec = CampaignSpec(name, task, rounds, discount, error, assume, iterations, noisy, seed)
+    spec = CampaignSpec(name, task, rounds, discount, error, assume, iterations, seed)
 
     def collect(acting: Policy, key: jax.Array) -> Trajectories:
         return datasets.collect(env, acting, key, n=episodes, steps=steps, workers=workers)

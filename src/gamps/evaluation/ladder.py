@@ -54,7 +54,6 @@ def rungs(
     *,
     behaviour: Policy | None = None,
     assume: Assumption = "nothing",
-    keep_noise: bool = False,
     seed: int = 0,
 ) -> tuple[Rung, ...]:
     """The policies worth judging, by the training part alone.
@@ -72,7 +71,6 @@ def rungs(
       behaviour: the logging policy, if it is known.
       assume: of the estimates that are going to judge; with Markov observations they reach further,
         and the first rungs are those that the assumption is checked by.
-      keep_noise: go by the mean, with nearly all of the noise, so that a next log reaches further.
       seed: of features and actions, and of the halves.
 
     Returns:
@@ -83,8 +81,7 @@ def rungs(
     carried, every_level, limits = _by_histories(log), LEVELS, LIMITS
     if assume == "markov":
         carried, every_level, limits = _by_states(log, seed), STATE_LEVELS, STATE_LIMITS
-    ways: tuple[tuple[float, float], ...] = WAYS[:2] if keep_noise else WAYS
-    ways = ways if _two_ways(start, end) else WAYS[3:4]
+    ways: tuple[tuple[float, float], ...] = WAYS if _two_ways(start, end) else WAYS[3:4]
 
     def reaching(way: tuple[float, float], level: float, carried: Carried = carried) -> Rung:
         return _reaching(start, end, way, carried, level * n)

@@ -53,7 +53,6 @@ class CampaignSpec:
       error: chance of ever deploying a worse policy.
       assume: as for `gamps evaluate`.
       iterations: of each training.
-      noisy: so many of the first rounds keep the noise, for the next to learn from.
       seed: of everything random.
     """
 
@@ -64,7 +63,6 @@ class CampaignSpec:
     error: float = 0.05
     assume: evaluation.Assumption = "nothing"
     iterations: int = 80
-    noisy: int = 0
     seed: int = 0
 
 
@@ -149,20 +147,18 @@ def _logged(spec: CampaignSpec, name: str, policy: Policy, collect: Collect, key
 
 
 def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number: int) -> None:
-    keep = number <= spec.noisy
     if before is None:
         training = TrainSpec(
             log,
             task=spec.task,
             iterations=spec.iterations,
             seed=_seed(spec, number),
-            keep_noise=keep,
         )
         start(training, run, again=True).train()
         first_round(run, error=spec.error, assume=spec.assume)
         return
     all_logs = _named(spec, f"all{number}")
-    next_round(before, log, run, all_logs, error=spec.error, assume=spec.assume, keep_noise=keep)
+    next_round(before, log, run, all_logs, error=spec.error, assume=spec.assume)
 
 
 def _seed(spec: CampaignSpec, number: int) -> int:

@@ -63,7 +63,6 @@ def make_ladder(
     *,
     seed: int,
     assume: Assumption = "nothing",
-    keep_noise: bool = False,
 ) -> None:
     """Choose the rungs of a training, by what it learned from, unless that was done."""
     with contextlib.suppress(CertificateError):
@@ -71,9 +70,8 @@ def make_ladder(
         return
     start, learned, behaviour = ends
     rungs = evaluation.rungs(
-        start, learned, log, discount,
-        behaviour=behaviour, assume=assume, keep_noise=keep_noise, seed=seed,
-    )  # fmt: skip
+        start, learned, log, discount, behaviour=behaviour, assume=assume, seed=seed
+    )
     places = [{"share": rung.share, "spread": rung.spread} for rung in rungs]
     content = {"learned_sha256": sha256_of(learned), "rungs": places}
     atomic_io.write_file(run / LADDER[assume], (json.dumps(content, indent=1) + "\n").encode())

@@ -75,10 +75,7 @@ def evaluate_run(
         groups = None if groups is None else groups[run.newest]
         run = run._replace(held_out=held_out)
     discount = float(run.task.discount)
-    make_ladder(
-        folder, run.ends, run.near, discount,
-        seed=run.spec.seed, assume=assume, keep_noise=run.spec.keep_noise,
-    )  # fmt: skip
+    make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
     question = {
         "episodes_sha256": sha256_of(run.held_out),

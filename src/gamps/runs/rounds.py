@@ -109,7 +109,6 @@ def next_round(
     *,
     error: float = 0.05,
     assume: evaluation.Assumption = "nothing",
-    keep_noise: bool = False,
     callback: Callback = silent,
 ) -> RunEvaluation:
     """Learn from the logs of all rounds, and judge what comes out by half of the newest.
@@ -125,7 +124,6 @@ def next_round(
       dataset: name of the dataset that holds all logs.
       error: chance of ever deploying a worse policy, over all rounds.
       assume: as for `evaluate_run`.
-      keep_noise: as for a training, if a further round is to follow.
       callback: called once an iteration.
 
     Raises:
@@ -141,7 +139,7 @@ def next_round(
     number = len(past) + 1
     together = datasets.pooled(opened.data, new, f"round {number}")
     _keep(dataset, together, policy)
-    spec = replace(opened.spec, log=dataset, policy="behaviour", keep_noise=keep_noise)
+    spec = replace(opened.spec, log=dataset, policy="behaviour")
     run = start(spec, out, again=True)
     run.train(callback=callback)
     return _judged(out, past, error, assume)

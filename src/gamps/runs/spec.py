@@ -18,11 +18,7 @@ from gamps.runs import folder
 MODEL_FREE = ("pgt", "reinforce")
 RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
 MODELS = ("auto", "linear", "quadratic", "network")
-LATER = {
-    "stream": False,
-    "some": 0,
-    "keep_noise": False,
-}  # settings that the first runs do not have
+LATER = {"stream": False, "some": 0}  # settings that the first runs do not have
 POLICIES = ("behaviour", "affine", "network")
 NAMING = ("task", "policy", "features", "model")  # settings that may name objects of modules
 
@@ -45,8 +41,6 @@ class TrainSpec:
       iterations: number of policy steps.
       learning_rate: of the policy; 0 uses the recipe's default.
       held_out: share of the episodes that training never sees; the verdict is by them.
-      keep_noise: only certify policies that keep nearly all of the logging policy's noise. They
-        earn less at once, and their own log lets gamps next go further.
       seed: of everything random.
       stream: for a log larger than memory: cut it into shards beside it, once, and read these from
         disk, the next while one is worked on. For the paper's recipes.
@@ -63,7 +57,6 @@ class TrainSpec:
     iterations: int = 80
     learning_rate: float = 0.0
     held_out: float = 0.5
-    keep_noise: bool = False
     seed: int = 0
     stream: bool = False
     some: int = 0

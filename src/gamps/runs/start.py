@@ -53,10 +53,7 @@ class Run(NamedTuple):
             first = self.training.start().best
             ends = Ends(first, progress.best, self.data.behaviour or first)
             discount = float(self.training.task.discount)
-            make_ladder(
-                self.folder, ends, self._learned(), discount,
-                seed=self.spec.seed, keep_noise=self.spec.keep_noise,
-            )  # fmt: skip
+            make_ladder(self.folder, ends, self._learned(), discount, seed=self.spec.seed)
         return progress
 
     def _learned(self) -> Trajectories:
