@@ -73,7 +73,6 @@ def play(name: str, seed: int, folder: Path, assume: evaluation.Assumption) -> d
         problem.task,
         problem.rounds,
         assume=assume,
-        noisy=noisy,
         seed=seed,
     )
 
