@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gamps import datasets, evaluation
+from gamps.errors import DatasetError
 from gamps.evaluation.ratio_sums import by_group
 from gamps.policies import LinearGaussianPolicy
 from gamps.runs.resolve import policy_of
@@ -88,3 +90,22 @@ def test_a_verdict_by_groups_is_wider():
     assert lows[0].low == lows[2].low  # each its own
     np.testing.assert_allclose(lows[0].estimate, lows[1].estimate)
     assert lows[1].low != lows[0].low
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"judged": -3}, "-3 of 10 episodes were judged by"),
+        ({"judged": 10}, "10 of 10 episodes were judged by"),
+        ({"newest": "nobody"}, "'nobody', the newest controller, made no episode"),
+        ({"controllers": ("old",)}, "1 controllers of 10 episodes"),
+    ],
+)
+def test_labels_that_contradict_the_log_are_refused(tmp_path, monkeypatch, change, message):
+    """Else nothing would be held out, or nobody's densities be compared."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    data = dataset(5)
+    labels = data.labels._replace(**change)
+    datasets.save("several/wrong-v0", data.trajectories, None, labels=labels)
+    with pytest.raises(DatasetError, match=message):
+        datasets.load("several/wrong-v0")

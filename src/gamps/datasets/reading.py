@@ -82,6 +82,12 @@ def load(name: str | Path) -> Dataset:
         if count not in (0, trajectories.n_trajectories):
             problem = f"{count} {name} of {trajectories.n_trajectories} episodes"
             raise DatasetError("metadata.json", problem, "Import the log again")
+    if not 0 <= labels.judged < trajectories.n_trajectories:
+        problem = f"{labels.judged} of {trajectories.n_trajectories} episodes were judged by"
+        raise DatasetError("metadata.json", problem, "Import the log again")
+    if labels.controllers and labels.newest not in labels.controllers:
+        problem = f"{labels.newest!r}, the newest controller, made no episode"
+        raise DatasetError("metadata.json", problem, "Import the log again")
     data = Dataset(trajectories, behaviour, discount, env_spec, densities, labels)
     if behaviour is not None:
         numbers = np.flatnonzero(newest(data)).tolist()
