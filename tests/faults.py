@@ -463,7 +463,7 @@ FAULTS = {
     ),
     "every round spends all of the error": (
         "runs/rounds.py",
-        "return error / (number * (number + 1))",
+        "return error / (number * (number + 1) if rounds is None else rounds)",
         "return error",
     ),
     "harm is measured the wrong way round": (

@@ -49,6 +49,7 @@ def test_all_rounds_together_spend_no_more_than_the_error():
     spent = [rounds.error_of(k, 0.05) for k in range(1, 10_000)]
     assert 0.0499 < sum(spent) < 0.05
     assert spent == sorted(spent, reverse=True)
+    assert sum(rounds.error_of(k, 0.05, rounds=7) for k in range(1, 8)) == pytest.approx(0.05)
 
 
 def test_only_the_newest_episodes_are_left_to_judge():
@@ -157,5 +158,6 @@ def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     for one, other in zip(whole.rounds, again.rounds, strict=True):
         assert one._replace(run="", log="") == other._replace(run="", log="")
     assert whole.measured == again.measured
+    assert [one.error for one in whole.rounds] == [0.025, 0.025]
     with pytest.raises(RunError, match="another campaign"):
         campaign(spec, tmp_path / "stopped", GOLF.policy(), collect)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -155,10 +155,11 @@ def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number:
             seed=_seed(spec, number),
         )
         start(training, run, again=True).train()
-        first_round(run, error=spec.error, assume=spec.assume)
+        first_round(run, error=spec.error, rounds=spec.rounds, assume=spec.assume)
         return
     all_logs = _named(spec, f"all{number}")
-    next_round(before, log, run, all_logs, error=spec.error, assume=spec.assume)
+    shared: Any = dict(error=spec.error, rounds=spec.rounds, assume=spec.assume)
+    next_round(before, log, run, all_logs, **shared)
 
 
 def _seed(spec: CampaignSpec, number: int) -> int:

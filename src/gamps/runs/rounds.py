@@ -3,7 +3,8 @@
 history.json in a run folder holds one entry a round, the first first. A further round is judged by
 fresh episodes of the policy that is in charge; those that judged before are learned from. Its error
 is α / (k (k + 1)) in round k, whose sum over all rounds is α: the chance that a worse policy is
-*ever* deployed is at most that, however many rounds follow and whenever one stops.
+*ever* deployed is at most that, however many rounds follow and whenever one stops. A campaign knows
+how many there are, and shares α equally among them.
 """
 
 import json
@@ -56,14 +57,18 @@ class Round(NamedTuple):
     promise: float | None = None
 
 
-def error_of(number: int, error: float = 0.05) -> float:
+def error_of(number: int, error: float = 0.05, rounds: int | None = None) -> float:
     """What round `number`, counted from one, may spend of an error.
+
+    Equal shares, if it is known how many rounds there are.
 
     Examples:
       >>> [round(error_of(k), 4) for k in (1, 2, 3)]
       [0.025, 0.0083, 0.0042]
+      >>> error_of(3, 0.05, rounds=5)
+      0.01
     """
-    return error / (number * (number + 1))
+    return error / (number * (number + 1) if rounds is None else rounds)
 
 
 def history_of(run: Path) -> list[Round]:
@@ -95,10 +100,14 @@ def _in_charge(run: OpenRun, folder: Path) -> Policy:
 
 
 def first_round(
-    folder: Path, *, error: float = 0.05, assume: evaluation.Assumption = "nothing"
+    folder: Path,
+    *,
+    error: float = 0.05,
+    rounds: int | None = None,
+    assume: evaluation.Assumption = "nothing",
 ) -> RunEvaluation:
     """Judge a finished training as the first of several rounds."""
-    return _judged(folder, [], error, assume)
+    return _judged(folder, [], error_of(1, error, rounds), assume)
 
 
 def next_round(
@@ -108,6 +117,7 @@ def next_round(
     dataset: str,
     *,
     error: float = 0.05,
+    rounds: int | None = None,
     assume: evaluation.Assumption = "nothing",
     callback: Callback = silent,
 ) -> RunEvaluation:
@@ -123,6 +133,7 @@ def next_round(
       out: run folder of this round.
       dataset: name of the dataset that holds all logs.
       error: chance of ever deploying a worse policy, over all rounds.
+      rounds: how many there are going to be, if that is known.
       assume: as for `evaluate_run`.
       callback: called once an iteration.
 
@@ -142,7 +153,7 @@ def next_round(
     spec = replace(opened.spec, log=dataset, policy="behaviour")
     run = start(spec, out, again=True)
     run.train(callback=callback)
-    return _judged(out, past, error, assume)
+    return _judged(out, past, error_of(number, error, rounds), assume)
 
 
 class Measured(NamedTuple):
@@ -219,10 +230,9 @@ def _past(before: Path, opened: OpenRun) -> list[Round]:
 def _judged(
     folder: Path, past: list[Round], error: float, assume: evaluation.Assumption
 ) -> RunEvaluation:
-    share = error_of(len(past) + 1, error)
-    found = evaluate_run(folder, assume=assume, confidence=1 - share)
+    found = evaluate_run(folder, assume=assume, confidence=1 - error)
     verdict, gain = found.evaluation.verdict, found.evaluation.verdict.improvement
-    now = _round(folder, open_run(folder), verdict.word, share, gain.low, gain.estimate)
+    now = _round(folder, open_run(folder), verdict.word, error, gain.low, gain.estimate)
     content = json.dumps([one._asdict() for one in [*past, now]], indent=1) + "\n"
     atomic_io.write_file(folder / HISTORY, content.encode())
     return found
