@@ -272,6 +272,7 @@ def test_every_experiment_teaches(name, capsys):
         "coverage": "--replications",
         "certificate": "--logs",
         "false_deploys": "--trials",
+        "null_campaigns": "--campaigns",
         "safe_improvement": "--logs",
     }
     for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):

@@ -30,7 +30,7 @@ def test_no_page_is_left_out():
     assert {"README.md", "docs/install.md", "docs/method.md", "docs/theory.md"} <= names
     assert names.issuperset(STANDING)
     assert "benchmarks/quickstart.py" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert sum(name.startswith("docs/tutorials/") for name in names) == 5
+    assert sum(name.startswith("docs/tutorials/") for name in names) == 6
     assert sum(name.startswith("docs/howto/") for name in names) == 11
 
 
