@@ -473,7 +473,7 @@ FAULTS = {
     ),
     "a log of another policy is taken for the deployed one's": (
         "runs/rounds.py",
-        "if not made(policy, new.trajectories):",
+        "if not made(policy, data.trajectories):",
         "if False:",
     ),
     "episodes judge twice": (

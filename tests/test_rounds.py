@@ -14,7 +14,8 @@ from gamps.envs import Minigolf
 from gamps.errors import DatasetError, OutputError, RunError, SettingError
 from gamps.evaluation.estimates import made
 from gamps.runs import rounds, start
-from gamps.runs.campaign import CampaignSpec, campaign
+from gamps.runs.campaign import CampaignSpec, _named, campaign
+from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.spec import TrainSpec
 from gamps.search import logged_climb
 from gamps.search.values import advantages
@@ -75,18 +76,25 @@ def test_only_the_newest_episodes_are_left_to_judge():
 
 
 def test_harm_is_shown_by_its_own_episodes_and_rolled_back(tmp_path, monkeypatch):
-    """A sabotaged policy: ten times the noise, deployed by hand; as many false alarms as stated."""
+    """Policies that a certificate names: one with ten times the noise, and one with little."""
     run = _judged_run(tmp_path, "rounds/first-v0")
     noisy = logged("rounds/noisy-v0", policy(10.0), 5)
-    assert rounds.measured(run, noisy).harm
     calm = logged("rounds/calm-v0", policy(0.3), 6)
-    assert not rounds.measured(run, calm).harm
+    (run / "certificate.json").unlink(missing_ok=True)
+    assert rounds.measured(run, noisy) is None  # nothing was deployed
     (run / "certificate.json").write_text("{}")
+    monkeypatch.setattr(rounds, "certified", lambda *_, **__: (policy(0.3), {}))
+    assert not rounds.measured(run, calm).harm
+    with pytest.raises(SettingError, match="was not made by the policy that"):
+        rounds.measured(run, noisy)
+    monkeypatch.setattr(rounds, "certified", lambda *_, **__: (policy(10.0), {}))
+    assert rounds.measured(run, noisy).harm
     with pytest.raises(SystemExit) as left:
         main(["next", str(run), "--log", noisy, "--out", f"{tmp_path / 'b'}",
               "--dataset", "rounds/more-v0"])  # fmt: skip
     assert left.value.code == 5
     assert not (run / "certificate.json").exists()
+    assert (run / "certificate-withdrawn.json").exists()
     assert not (tmp_path / "b").exists()
 
 
@@ -119,7 +127,7 @@ def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
     assert left.value.code in (0, 3, 4)
     assert "2 rounds deployed a worse policy: at most 0.033" in _said(capsys)
     first, second = rounds.history_of(tmp_path / "b")
-    assert [first.error, second.error] == [0.025, pytest.approx(0.05 / 6)]
+    assert [first.error, second.error] == pytest.approx([0.025, 0.05 / 6])
     assert second.earned == pytest.approx(
         rounds.returns_of(datasets.load(new).trajectories, 0.99).mean(), rel=1e-5
     )
@@ -161,3 +169,17 @@ def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     assert [one.error for one in whole.rounds] == [0.025, 0.025]
     with pytest.raises(RunError, match="another campaign"):
         campaign(spec, tmp_path / "stopped", GOLF.policy(), collect)
+
+
+def test_what_else_judged_a_run_has_spent_error_too(tmp_path):
+    """A first round at 2.5 %, and then `gamps evaluate` at 10 %, halved as the second judgement."""
+    run = _judged_run(tmp_path, "rounds/first-v0")
+    evaluate_run(run, confidence=0.9)
+    new = logged("rounds/new-v0", rounds.in_charge(run), 1)
+    rounds.next_round(run, new, tmp_path / "b", "rounds/all-v0")
+    assert rounds.history_of(tmp_path / "b")[0].error == pytest.approx(0.025 + 0.05)
+
+
+def test_campaigns_of_other_settings_do_not_share_logs():
+    names = {_named(CampaignSpec("tanks", seed=seed), "log1") for seed in (0, 1)}
+    assert len(names) == 2

@@ -19,8 +19,9 @@ from gamps.errors import SettingError
 from gamps.policies import Policy
 from gamps.runs.campaign import CampaignSpec, Played
 from gamps.runs.campaign import campaign as play_campaign
+from gamps.runs.certificate import withdraw
 from gamps.runs.open_run import open_run
-from gamps.runs.rounds import Round, history_of, measured, next_round, roll_back
+from gamps.runs.rounds import Round, history_of, measured, next_round
 from gamps.trajectories import Trajectories
 
 ROLLED_BACK = 5  # exit status
@@ -61,10 +62,11 @@ def next_(
     _check_error(error)
     say_imports(run)
     gain = measured(run, log)
-    say = f"the deployed policy earns {gain.gain:+.4g} ± {gain.error:.2g} more than the one before"
-    console.say(f"{say}, each by its own episodes")
-    if gain.harm:
-        roll_back(run)
+    if gain is not None:
+        say = f"the deployed policy earns {gain.gain:+.4g} ± {gain.error:.2g} more than the one"
+        console.say(f"{say} before, each by its own episodes")
+    if gain is not None and gain.harm:
+        withdraw(run)
         console.say("roll back: it does harm. Its certificate is withdrawn", "bold red")
         sys.exit(ROLLED_BACK)
     with progress.shown(open_run(run).total) as show:
@@ -132,7 +134,8 @@ def campaign(
         raise SettingError(name, f"{value}", f"Choose at least {least}")
     first = first_policy(policy, env, std)
     name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
-    spec = CampaignSpec(name, task, rounds, discount, error, assume, iterations, seed)
+    plant = f"{env}, {episodes} episodes of {steps or 'all'} steps, {policy}, {std}"
+    spec = CampaignSpec(name, task, rounds, discount, error, assume, iterations, seed, plant)
 
     def collect(acting: Policy, key: jax.Array) -> Trajectories:
         return datasets.collect(env, acting, key, n=episodes, steps=steps, workers=workers)

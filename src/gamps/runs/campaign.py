@@ -2,11 +2,12 @@
 
 FOLDER/campaign.json   what it was started with
 FOLDER/round-1 …       a run folder each, with its history
-Logs lie among Minari's datasets: campaign/NAME-log2-v0 of the second round, and of all up to it
-campaign/NAME-all2-v0. Whatever is there is not made again, and all of it follows from the seed: a
-campaign that was killed goes on to the same decisions.
+Logs lie among Minari's datasets: campaign/NAME-DIGEST-log2-v0 of the second round, and of all
+up to it campaign/NAME-DIGEST-all2-v0. What is there is not made again, and all follows from the
+seed: a campaign that was killed goes on to the same decisions.
 """
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,16 +23,15 @@ from gamps._utils import atomic_io
 from gamps._utils.console import silent
 from gamps.errors import RunError
 from gamps.policies import Policy
-from gamps.runs.open_run import open_run
+from gamps.runs.certificate import withdraw
 from gamps.runs.rounds import (
     Measured,
     Round,
     first_round,
     history_of,
-    in_charge,
     measured,
     next_round,
-    roll_back,
+    was_deployed,
 )
 from gamps.runs.spec import TrainSpec
 from gamps.runs.start import start
@@ -54,6 +54,7 @@ class CampaignSpec:
       assume: as for `gamps evaluate`.
       iterations: of each training.
       seed: of everything random.
+      plant: what logs, and how many episodes, for the record.
     """
 
     name: str
@@ -64,6 +65,7 @@ class CampaignSpec:
     assume: evaluation.Assumption = "nothing"
     iterations: int = 80
     seed: int = 0
+    plant: str = ""
 
 
 class Played(NamedTuple):
@@ -108,12 +110,12 @@ def campaign(
         say(f"round {number}: logging")
         key = jax.random.fold_in(jax.random.key(spec.seed), number)
         _logged(spec, log, acting, collect, key)
-        if before is not None and acting is not found.deployed[-2]:
-            found.measured.append(measured(before, log))
-            if found.measured[-1].harm:
+        if before is not None and (gain := measured(before, log)) is not None:
+            found.measured.append(gain)
+            if gain.harm:
                 say("it does harm: rolled back")
-                roll_back(before)
-                acting = open_run(before).ends.behaviour
+                withdraw(before)
+                acting = found.deployed[-2]
                 log = _named(spec, f"log{number}b")
                 _logged(spec, log, acting, collect, jax.random.fold_in(key, 1))
         say(f"round {number}: learning and judging")
@@ -121,8 +123,8 @@ def campaign(
             _round(spec, before, log, run, number)
         found.rounds.append(history_of(run)[-1])
         say(f"round {number}: {found.rounds[-1].word}")
-        following = in_charge(run)
-        acting = following if found.rounds[-1].word == evaluation.DEPLOY else acting
+        following = was_deployed(run)
+        acting = acting if following is None else following
         found.deployed.append(acting)
         before = run
     return found
@@ -138,7 +140,9 @@ def _begin(spec: CampaignSpec, folder: Path) -> None:
 
 
 def _named(spec: CampaignSpec, what: str) -> str:
-    return f"campaign/{spec.name}-{what}-v0"
+    """Campaigns of other settings have other logs, whatever their folders are called."""
+    digest = hashlib.sha256(json.dumps(asdict(spec)).encode()).hexdigest()[:8]
+    return f"campaign/{spec.name}-{digest}-{what}-v0"
 
 
 def _logged(spec: CampaignSpec, name: str, policy: Policy, collect: Collect, key: Array) -> None:

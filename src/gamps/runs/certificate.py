@@ -3,7 +3,8 @@
 ladder.json         the rungs, written by the training before a held-out episode is looked at;
                     ladder-markov.json those of --assume markov, chosen by the same episodes
 judgements.jsonl    one line a judgement, never rewritten
-certificate.json    the last of them, if it says deploy: what `gamps export` hands out
+certificate.json    the last of them, if it says deploy: what `gamps export` hands out; it is
+                    certificate-withdrawn.json after what was deployed did harm
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from gamps.trajectories import Trajectories
 
 LADDER: dict[Assumption, str] = {"nothing": "ladder.json", "markov": "ladder-markov.json"}
 JUDGEMENTS, CERTIFICATE = "judgements.jsonl", "certificate.json"
+WITHDRAWN = "certificate-withdrawn.json"
 
 
 class Ends(NamedTuple):
@@ -148,13 +150,19 @@ def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: 
         raise OutputError(f"{run}: {error.strerror}. A judgement has to be recorded") from error
 
 
-def certified(run: Path, ends: Ends) -> tuple[Policy, dict[str, Any]]:
-    """The policy that may be deployed, and its certificate.
+def withdraw(run: Path) -> None:
+    """Take a certificate back: it is kept by another name, and nothing is handed out by it."""
+    with contextlib.suppress(FileNotFoundError):
+        (run / CERTIFICATE).replace(run / WITHDRAWN)
+
+
+def certified(run: Path, ends: Ends, *, withdrawn: bool = False) -> tuple[Policy, dict[str, Any]]:
+    """The policy that may be deployed, and its certificate; or the one that was withdrawn.
 
     Raises:
       CertificateError: if there is none, or it is not of this run, this log and this policy.
     """
-    path = run / CERTIFICATE
+    path = run / (WITHDRAWN if withdrawn else CERTIFICATE)
     fix = f"Run gamps evaluate {run}; the learned policy is had by --which learned, unjudged"
     if not path.exists():
         problem = "not there: nobody has judged the run, or the last judgement did not say deploy"

@@ -21,7 +21,7 @@ from gamps._utils.console import silent
 from gamps.errors import CertificateError, OutputError, RunError, SettingError
 from gamps.evaluation.estimates import made
 from gamps.policies import Policy
-from gamps.runs.certificate import CERTIFICATE, JUDGEMENTS, certified, sha256_of
+from gamps.runs.certificate import certified, judgements, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
@@ -93,10 +93,21 @@ def in_charge(folder: Path) -> Policy:
 
 
 def _in_charge(run: OpenRun, folder: Path) -> Policy:
+    return run.ends.behaviour if (policy := _certified(run, folder)) is None else policy
+
+
+def was_deployed(folder: Path) -> Policy | None:
+    """The policy that a run's verdict deployed, though it may have been rolled back since."""
+    run = open_run(folder)
+    policy = _certified(run, folder)
+    return _certified(run, folder, withdrawn=True) if policy is None else policy
+
+
+def _certified(run: OpenRun, folder: Path, *, withdrawn: bool = False) -> Policy | None:
     try:
-        return certified(folder, run.ends)[0]
+        return certified(folder, run.ends, withdrawn=withdrawn)[0]
     except CertificateError:
-        return run.ends.behaviour
+        return None
 
 
 def first_round(
@@ -141,11 +152,8 @@ def next_round(
       SettingError: if the log is not of the policy that is in charge.
     """
     opened = open_run(before)
-    policy, new = _in_charge(opened, before), datasets.load(log)
-    if not made(policy, new.trajectories):
-        problem = f"{log} was not made by the policy that {before} hands out"
-        fix = "Log it as it was certified, with its noise (gamps export, gamps play)"
-        raise SettingError("log", problem, fix)
+    policy = _in_charge(opened, before)
+    new = _log_of(policy, log, before)
     past = _past(before, opened)
     number = len(past) + 1
     together = datasets.pooled(opened.data, new, f"round {number}")
@@ -170,18 +178,24 @@ class Measured(NamedTuple):
     harm: bool
 
 
-def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured:
-    """Judge what was deployed by its own log.
+def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | None:
+    """Judge what was deployed by its own log; None if nothing was.
 
     Args:
       before: run folder whose policy was deployed.
       log: that it has made.
       confidence: of the test for harm, one-sided.
+
+    Raises:
+      SettingError: if the log is not of the policy that was deployed.
     """
-    opened = open_run(before)
+    policy = was_deployed(before)
+    if policy is None:
+        return None
+    opened, new = open_run(before), _log_of(policy, log, before)
     discount = float(opened.task.discount)
     old = returns_of(datasets.of_newest(opened.data), discount)
-    return compared(returns_of(datasets.load(log).trajectories, discount), old, confidence)
+    return compared(returns_of(new.trajectories, discount), old, confidence)
 
 
 def compared(new: np.ndarray, old: np.ndarray, confidence: float) -> Measured:
@@ -193,15 +207,20 @@ def compared(new: np.ndarray, old: np.ndarray, confidence: float) -> Measured:
     return Measured(gain, error, bool(gain < -float(stdtrit(freedom, confidence)) * error))
 
 
-def roll_back(before: Path) -> None:
-    """Take a certificate back: whoever acted before is in charge again, and `export` refuses."""
-    (before / CERTIFICATE).unlink(missing_ok=True)
-
-
 def returns_of(log: Trajectories, discount: float) -> np.ndarray:
     """Discounted, one an episode."""
     rewards = np.where(np.asarray(log.mask), np.asarray(log.rewards, np.float64), 0.0)
     return np.asarray(rewards @ discount ** np.arange(log.n_steps))
+
+
+def _log_of(policy: Policy, log: str, before: Path) -> datasets.Dataset:
+    """A log, if a policy made it."""
+    data = datasets.load(log)
+    if not made(policy, data.trajectories):
+        problem = f"{log} was not made by the policy that {before} hands out"
+        fix = "Log it as it was certified, with its noise (gamps export, gamps play)"
+        raise SettingError("log", problem, fix)
+    return data
 
 
 def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
@@ -214,17 +233,17 @@ def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
 
 
 def _past(before: Path, opened: OpenRun) -> list[Round]:
-    """The rounds so far; a first run that `gamps evaluate` judged counts as one."""
-    past = history_of(before)
-    if past:
-        return past
-    path = before / JUDGEMENTS
-    if not path.exists():
+    """The rounds so far; a first run that `gamps evaluate` judged counts as one.
+
+    Whatever else has judged the last run since has spent error too.
+    """
+    past, said = history_of(before), judgements(before)
+    if not said:
         raise RunError(f"{before}: nobody has judged it. Run gamps evaluate {before} first")
-    last = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-    spent = 1 - float(last["question"]["confidence"])
-    gain = last["improvement"]
-    return [_round(before, opened, last["word"], spent, gain["low"], gain["estimate"])]
+    spent = sum((1 - one["question"]["confidence"]) / 2 ** (one["number"] - 1) for one in said)
+    gain = said[-1]["improvement"]
+    last = _round(before, opened, said[-1]["word"], spent, gain["low"], gain["estimate"])
+    return [*past[:-1], last]
 
 
 def _judged(
