@@ -14,7 +14,7 @@ from gamps.envs import Minigolf
 from gamps.errors import DatasetError, OutputError, RunError, SettingError
 from gamps.evaluation.estimates import made
 from gamps.runs import rounds, start
-from gamps.runs.campaign import CampaignSpec, _named, campaign
+from gamps.runs.campaign import CampaignSpec, campaign, named
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.spec import TrainSpec
 from gamps.search import logged_climb
@@ -181,5 +181,5 @@ def test_what_else_judged_a_run_has_spent_error_too(tmp_path):
 
 
 def test_campaigns_of_other_settings_do_not_share_logs():
-    names = {_named(CampaignSpec("tanks", seed=seed), "log1") for seed in (0, 1)}
+    names = {named(CampaignSpec("tanks", seed=seed), "log1") for seed in (0, 1)}
     assert len(names) == 2

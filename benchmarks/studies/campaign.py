@@ -1,38 +1,49 @@
 """Campaigns in rounds, by the functions of `gamps campaign`: what was deployed, and its worth.
 
     python -m benchmarks.studies.campaign FOLDER --problems minigolf --campaigns 10
+    python -m benchmarks.studies.campaign FOLDER --problems swimmer --ways models free
 
-Kept in FOLDER: the campaigns themselves, and campaign.json, all that were asked for together. A
-campaign that is there is not run again.
-Returns are discounted, by fresh episodes that no campaign saw.
+Ways: certified by logs, nothing assumed of observations or that they are Markov; or by trials, with
+models or without any. Kept in FOLDER: the campaigns themselves, and campaign.json, all that were
+asked for together. A campaign that is there is not run again.
+Worth: by fresh episodes that no campaign saw, as the policy acts and by its mean action.
 """
 
 import json
+import math
 import os
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from gamps import datasets, evaluation
-from gamps.envs import Minigolf, minigolf, tanks
-from gamps.policies import Policy
-from gamps.runs.campaign import CampaignSpec, campaign
+from gamps import datasets
+from gamps.envs import Minigolf, minigolf, pendulum, swimmer, tanks
+from gamps.policies import Gaussian, Policy
+from gamps.runs.campaign import CampaignSpec, Mode, campaign
 from gamps.runs.rounds import returns_of
+from gamps.runs.trials import try_in_rounds
+
+Way = Literal["nothing", "markov", "models", "free"]
 
 
 class Problem(NamedTuple):
     """A plant with its first controller.
 
     Attributes:
-      env: functional.
+      env: functional, or an id of Gymnasium.
       policy: the first controller.
       task: named as commands want it.
       steps: of an episode.
       rounds: of a campaign.
       episodes: of a round.
+      fresh: episodes that tell the worth of a policy.
+      discount: of returns.
+      features: of the models, named as commands want them.
     """
 
     env: Any
@@ -41,54 +52,79 @@ class Problem(NamedTuple):
     steps: int
     rounds: int
     episodes: int
+    fresh: int = 20_000
+    discount: float = 0.99
+    features: str = ""
 
 
 def problems() -> dict[str, Problem]:
     """By name."""
-    golf = Minigolf()
+    golf, water, upright = Minigolf(), tanks.TwoTanks(), pendulum.policy()
+    task = "gamps.envs.{}:task".format
+    clipped = "gamps.envs.swimmer:clipped"
     return {
-        "minigolf": Problem(
-            golf, golf.policy(), "gamps.envs.minigolf:task", minigolf.HORIZON, 5, 200
-        ),
-        "tanks": Problem(
-            tanks.TwoTanks(), tanks.policy(), "gamps.envs.tanks:task", tanks.HORIZON, 5, 100
+        "minigolf": Problem(golf, golf.policy(), task("minigolf"), minigolf.HORIZON, 5, 200),
+        "tanks": Problem(water, tanks.policy(), task("tanks"), tanks.HORIZON, 5, 100),
+        "pendulum": Problem(pendulum.ID, upright, task("pendulum"), 1_000, 4, 50, 20),
+        "swimmer": Problem(
+            swimmer.ID, swimmer.policy(), task("swimmer"), 200, 8, 50, 20, 1.0, clipped
         ),
     }
 
 
-def truth(problem: Problem, policy: Policy, discount: float) -> tuple[float, float]:
-    """Mean discounted return by fresh episodes, and its standard error."""
-    log = datasets.collect(
-        problem.env, policy, jax.random.key(10**6), n=20_000, steps=problem.steps
-    )
-    returns = returns_of(log, discount)
-    return float(returns.mean()), float(returns.std() / np.sqrt(len(returns)))
+def truth(problem: Problem, policy: Policy) -> tuple[float, float, float]:
+    """Mean return by fresh episodes, its standard error, and the mean by the mean action."""
+    acting = [policy]
+    if isinstance(policy, Gaussian):
+        least = jnp.full_like(policy.log_std, math.log(1e-6))
+        acting.append(eqx.tree_at(lambda p: p.log_std, policy, least))
+    returns = []
+    for one in acting:
+        log = datasets.collect(
+            problem.env, one, jax.random.key(10**6), n=problem.fresh, steps=problem.steps
+        )
+        returns.append(returns_of(log, problem.discount))
+    mean, spread = float(returns[0].mean()), float(returns[0].std())
+    return mean, spread / math.sqrt(problem.fresh), float(returns[-1].mean())
 
 
-def play(name: str, seed: int, folder: Path, assume: evaluation.Assumption) -> dict[str, Any]:
+def play(name: str, seed: int, folder: Path, way: Way) -> dict[str, Any]:
     """One campaign, and the truth about it."""
     problem = problems()[name]
+    mode: Mode = "trials" if way in ("models", "free") else "certified"
     spec = CampaignSpec(
-        f"{name}-{assume}-{seed}",
-        problem.task,
-        problem.rounds,
-        assume=assume,
-        seed=seed,
-    )
+        f"{name}-{way}-{seed}", problem.task, problem.rounds, problem.episodes, problem.discount,
+        assume="markov" if way == "markov" else "nothing", seed=seed, mode=mode,
+        features=problem.features,
+    )  # fmt: skip
 
-    def collect(policy: Policy, key: Any) -> Any:
-        return datasets.collect(problem.env, policy, key, n=problem.episodes, steps=problem.steps)
+    def collect(policy: Policy, key: Any, n: int) -> Any:
+        return datasets.collect(problem.env, policy, key, n=n, steps=problem.steps)
 
-    found = campaign(spec, folder / spec.name, problem.policy, collect, say=print)
-    worth = [truth(problem, policy, spec.discount) for policy in found.deployed]
+    place, first = folder / spec.name, problem.policy
+    if mode == "trials":
+        models = way == "models"
+        tried = try_in_rounds(spec, place, first, collect, models=models, say=print)
+        deployed, measured = tried.deployed, []
+        rounds = [one._asdict() | {"trials": [], "cost": one.cost} for one in tried.rounds]
+    else:
+        found = campaign(spec, place, first, collect, say=print)
+        deployed, measured = found.deployed, [one._asdict() for one in found.measured]
+        rounds = [one._asdict() | {"run": "", "log": ""} for one in found.rounds]
+    worth: dict[int, tuple[float, float, float]] = {}  # who stays in charge is judged once
+    for policy in deployed:
+        if id(policy) not in worth:
+            worth[id(policy)] = truth(problem, policy)
+    each = [worth[id(policy)] for policy in deployed]
     return {
         "problem": name,
         "seed": seed,
-        "assume": assume,
-        "rounds": [one._asdict() | {"run": "", "log": ""} for one in found.rounds],
-        "measured": [one._asdict() for one in found.measured],
-        "worth": [value for value, _ in worth],
-        "worth_error": [error for _, error in worth],
+        "way": way,
+        "rounds": rounds,
+        "measured": measured,
+        "worth": [value for value, _, _ in each],
+        "worth_error": [error for _, error, _ in each],
+        "worth_mean_action": [value for _, _, value in each],
     }
 
 
@@ -96,25 +132,26 @@ def main(
     folder: Annotated[Path, tyro.conf.Positional],
     problems: tuple[str, ...] = ("minigolf",),
     campaigns: int = 10,
-    first: int = 0,
-    assume: tuple[evaluation.Assumption, ...] = ("nothing",),
+    first: int = 100,
+    ways: tuple[Way, ...] = ("nothing",),
 ) -> None:
     """Seeds from `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("MINARI_DATASETS_PATH", str(folder / "minari"))
     found: list[dict[str, Any]] = []
     for name in problems:
-        for how in assume:
+        for way in ways:
             rows = []
             for seed in range(first, first + campaigns):
-                path = folder / f"{name}-{how}-{seed}.json"
+                path = folder / f"{name}-{way}-{seed}.json"
                 if not path.exists():
-                    path.write_text(json.dumps(play(name, seed, folder, how), indent=1) + "\n")
+                    path.write_text(json.dumps(play(name, seed, folder, way), indent=1) + "\n")
                 rows.append(json.loads(path.read_text()))
             found += rows
-            values = np.array([row["worth"] for row in rows])
-            print(name, how, "mean by round", values.mean(axis=0).round(2).tolist())
-            print("  last", values[:, -1].round(2).tolist())
+            for what in ("worth", "worth_mean_action"):
+                values = np.array([row[what] for row in rows])
+                print(name, way, what, "mean by round", values.mean(axis=0).round(2).tolist())
+                print("  last", values[:, -1].round(2).tolist(), flush=True)
     (folder / "campaign.json").write_text(json.dumps({"results": found}, indent=1) + "\n")
 
 

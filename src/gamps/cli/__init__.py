@@ -55,9 +55,7 @@ MORE = {
         "gamps.cli.importing:fit_behaviour", "estimate the logging policy if it is unknown"
     ),
     "collect": Command("gamps.cli.collect:collect", "log a known policy in an environment"),
-    "campaign": Command(
-        "gamps.cli.rounds:campaign", "log, learn, certify and deploy, round by round"
-    ),
+    "campaign": Command("gamps.cli.campaign:campaign", "log, learn and deploy, round by round"),
     "launch": Command("gamps.cli.launch:launch", "train in several processes, surviving failures"),
     "sweep": Command("gamps.cli.launch:sweep", "train with every combination of some settings"),
 }

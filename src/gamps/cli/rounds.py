@@ -1,28 +1,20 @@
-"""`gamps next` and `gamps campaign`: go on after a deployment."""
+"""`gamps next`: go on after a deployment."""
 
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import jax
-import numpy as np
 import tyro
 
-from gamps import datasets, evaluation
+from gamps import evaluation
 from gamps._utils import console
-from gamps._utils.worker_pool import cores
 from gamps.cli import progress
-from gamps.cli.collect import first_policy
 from gamps.cli.evaluate import STATUS, show_verdict
 from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
-from gamps.policies import Policy
-from gamps.runs.campaign import CampaignSpec, Played
-from gamps.runs.campaign import campaign as play_campaign
 from gamps.runs.certificate import withdraw
 from gamps.runs.open_run import open_run
 from gamps.runs.rounds import Round, history_of, measured, next_round
-from gamps.trajectories import Trajectories
 
 ROLLED_BACK = 5  # exit status
 
@@ -59,7 +51,7 @@ def next_(
       assume: markov, if each observation decides what comes next; see gamps evaluate.
       error: chance of ever deploying a worse policy, over all rounds.
     """
-    _check_error(error)
+    check_error(error)
     say_imports(run)
     gain = measured(run, log)
     if gain is not None:
@@ -76,7 +68,7 @@ def next_(
         )  # fmt: skip
     show_verdict(out, found, details=False)
     past = history_of(out)
-    _table(past)
+    show_rounds(past)
     spent = sum(one.error for one in past)
     console.say(
         f"chance that any of {len(past)} rounds deployed a worse policy: at most {spent:.3f}"
@@ -85,73 +77,14 @@ def next_(
     sys.exit(STATUS[found.evaluation.verdict.word])
 
 
-def campaign(
-    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")],
-    /,
-    *,
-    out: Path,
-    task: str = "",
-    policy: str = "random",
-    std: float = 0.5,
-    rounds: int = 5,
-    episodes: int = 50,
-    steps: int | None = None,
-    discount: float = 0.99,
-    assume: evaluation.Assumption = "nothing",
-    error: float = 0.05,
-    iterations: int = 80,
-    seed: int = 0,
-    workers: int = cores(),
-) -> None:
-    """Improve a controller round by round: log, learn, certify, deploy, and log again.
-
-    Nothing runs in the environment that was not certified by the logs before it. A certified policy
-    keeps its noise, which the next round learns from. A policy that turns out to do harm is rolled
-    back. If the process dies, the same command goes on to the same decisions.
-
-    Example: gamps campaign InvertedPendulum-v5 --task gamps.envs.pendulum:task --rounds 4
-    --episodes 50 --out runs/pendulum
-
-    Args:
-      env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
-      out: folder of the campaign; each round is a run folder in it.
-      task: module:object, a gamps.Task; without it reward and termination are estimated.
-      policy: the first controller: random; module:object; or a file written by describe.
-      std: of each action of the random policy.
-      rounds: how often to learn.
-      episodes: to log in each round.
-      steps: cut episodes off after so many; by default where the environment does.
-      discount: of returns.
-      assume: markov, if each observation decides what comes next; see gamps evaluate.
-      error: chance of ever deploying a worse policy, over all rounds.
-      iterations: policy steps of each training.
-      seed: of everything random.
-      workers: processes to simulate in.
-    """
-    _check_error(error)
-    if rounds < 1 or episodes < 10:
-        name, value, least = ("rounds", rounds, 1) if rounds < 1 else ("episodes", episodes, 10)
-        raise SettingError(name, f"{value}", f"Choose at least {least}")
-    first = first_policy(policy, env, std)
-    name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
-    plant = f"{env}, {episodes} episodes of {steps or 'all'} steps, {policy}, {std}"
-    spec = CampaignSpec(name, task, rounds, discount, error, assume, iterations, seed, plant)
-
-    def collect(acting: Policy, key: jax.Array) -> Trajectories:
-        return datasets.collect(env, acting, key, n=episodes, steps=steps, workers=workers)
-
-    found = play_campaign(spec, out, first, collect, say=console.say)
-    _table(found.rounds)
-    _say_campaign(found, error)
-    console.say(f"written: {out}")
-
-
-def _check_error(error: float) -> None:
+def check_error(error: float) -> None:
+    """Refuse what is no chance of an error."""
     if not 0 < error < 0.5:
         raise SettingError("error", f"{error}", "Choose it between 0 and 0.5")
 
 
-def _table(past: list[Round]) -> None:
+def show_rounds(past: list[Round]) -> None:
+    """A table of them."""
     table = console.rich_table(
         "rounds",
         ["round", "in charge earned", "verdict", "improvement", "at least", "models promised"],
@@ -164,15 +97,3 @@ def _table(past: list[Round]) -> None:
             f"{number}", earned, one.word, f"{one.estimate:.4g}", f"{one.low:.4g}", promise
         )
     console.say(table)
-
-
-def _say_campaign(found: Played, error: float) -> None:
-    deployed = sum(one.word == evaluation.DEPLOY for one in found.rounds)
-    harm = sum(one.harm for one in found.measured)
-    gains = np.array([one.gain for one in found.measured])
-    console.say(
-        f"{deployed} policies deployed in {len(found.rounds)} rounds, {harm} rolled back; the "
-        f"chance that any of them was worse is at most {error:g}"
-    )
-    if len(gains):
-        console.say(f"measured after deployment: {', '.join(f'{gain:+.4g}' for gain in gains)}")

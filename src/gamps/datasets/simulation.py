@@ -6,12 +6,13 @@ depend on how many workers made it.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -66,15 +67,21 @@ def groups_of(
     for name, number in (("n", n), ("steps", steps)):
         if number < 1:
             raise SettingError(name, f"{number}", "Collect at least one")
-
-    def random(i: Array) -> tuple[Array, Array]:
-        key_noise, key_env = jax.random.split(jax.random.fold_in(key, i))
-        noise = jax.random.normal(key_noise, (steps, policy.noise_size), dtype=float)
-        return noise, jax.random.randint(key_env, (), 0, 2**31 - 1)
-
-    noise, seeds = map(np.asarray, jax.jit(jax.vmap(random))(np.arange(n)))
+    noise, seeds = map(np.asarray, _random(key, n=n, shape=(steps, policy.noise_size)))
     parts = [slice(i, i + LANES) for i in range(0, n, LANES)]
     return [_Group(make, steps, policy, noise[part], seeds[part]) for part in parts]
+
+
+@partial(jax.jit, static_argnames=("n", "shape"))
+def _random(key: Array, *, n: int, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Noise of each step, and the environment's seed, of each episode."""
+
+    def one(i: Array) -> tuple[Array, Array]:
+        key_noise, key_env = jax.random.split(jax.random.fold_in(key, i))
+        noise = jax.random.normal(key_noise, shape, dtype=float)
+        return noise, jax.random.randint(key_env, (), 0, 2**31 - 1)
+
+    return jax.vmap(one)(jnp.arange(n))
 
 
 def simulate(groups: list[_Group], *, workers: int = 1) -> Iterator[tuple[int, list[Raw]]]:

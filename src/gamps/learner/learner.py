@@ -239,7 +239,7 @@ def learn(
 
 def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settings) -> Search:
     """In a model that is handed to it."""
-    units = _units(behaviour, trajectories)
+    units = units_of(behaviour, trajectories)
     explore: Any = Sharpened(s.least_std ** (-1 / s.iterations))
     if isinstance(behaviour, Gaussian):
         std = jnp.exp(behaviour.log_std)
@@ -286,7 +286,7 @@ def _made(policy: Policy, log: Trajectories) -> Bool[Array, "N"]:
 
 
 @eqx.filter_jit  # operation by operation, compilation would take seconds
-def _units(policy: Policy, log: Trajectories) -> Policy:
+def units_of(policy: Policy, log: Trajectories) -> Policy:
     """Of some steps: a score of each would not fit into memory for a network and a long log."""
     at = drawn(jax.random.key(0), log.mask.astype(float), min(UNITS, log.mask.size))
     return natural_units(policy, single(log, *at))

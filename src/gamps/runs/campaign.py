@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -22,10 +22,10 @@ from gamps import datasets, evaluation
 from gamps._utils import atomic_io
 from gamps._utils.console import silent
 from gamps.errors import RunError
+from gamps.evaluation.duel import Measured
 from gamps.policies import Policy
 from gamps.runs.certificate import withdraw
 from gamps.runs.rounds import (
-    Measured,
     Round,
     first_round,
     history_of,
@@ -38,7 +38,9 @@ from gamps.runs.start import start
 from gamps.trajectories import Trajectories
 
 CAMPAIGN = "campaign.json"
-Collect = Callable[[Policy, Key[Array, ""]], Trajectories]
+Collect = Callable[[Policy, Key[Array, ""], int], Trajectories]
+"""Logs so many episodes of a policy, the same ones for the same key."""
+Mode = Literal["certified", "trials"]
 
 
 @dataclass(frozen=True)
@@ -49,22 +51,30 @@ class CampaignSpec:
       name: of its logs: letters, digits and - .
       task: module:object; empty estimates reward and termination.
       rounds: deployments at most.
+      episodes: of each round.
       discount: of returns.
       error: chance of ever deploying a worse policy.
       assume: as for `gamps evaluate`.
       iterations: of each training.
       seed: of everything random.
-      plant: what logs, and how many episodes, for the record.
+      mode: whether only certified policies act, or candidates are tried.
+      share: of the episodes, that trials may take.
+      features: module:function, the models' input, as for `gamps train`.
+      plant: what logs, for the record.
     """
 
     name: str
     task: str = ""
     rounds: int = 5
+    episodes: int = 50
     discount: float = 0.99
     error: float = 0.05
     assume: evaluation.Assumption = "nothing"
     iterations: int = 80
     seed: int = 0
+    mode: Mode = "certified"
+    share: float = 0.5
+    features: str = ""
     plant: str = ""
 
 
@@ -102,11 +112,11 @@ def campaign(
     Raises:
       RunError: if the folder holds another campaign.
     """
-    _begin(spec, folder)
+    begin(spec, folder)
     acting, before = policy, None
     found = Played([], [], [policy])
     for number in range(1, spec.rounds + 1):
-        run, log = folder / f"round-{number}", _named(spec, f"log{number}")
+        run, log = folder / f"round-{number}", named(spec, f"log{number}")
         say(f"round {number}: logging")
         key = jax.random.fold_in(jax.random.key(spec.seed), number)
         _logged(spec, log, acting, collect, key)
@@ -116,7 +126,7 @@ def campaign(
                 say("it does harm: rolled back")
                 withdraw(before)
                 acting = found.deployed[-2]
-                log = _named(spec, f"log{number}b")
+                log = named(spec, f"log{number}b")
                 _logged(spec, log, acting, collect, jax.random.fold_in(key, 1))
         say(f"round {number}: learning and judging")
         if not history_of(run):
@@ -130,7 +140,8 @@ def campaign(
     return found
 
 
-def _begin(spec: CampaignSpec, folder: Path) -> None:
+def begin(spec: CampaignSpec, folder: Path) -> None:
+    """Write down what a campaign is started with, or see that it is this one."""
     content, path = json.loads(json.dumps(asdict(spec))), folder / CAMPAIGN
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +150,7 @@ def _begin(spec: CampaignSpec, folder: Path) -> None:
         raise RunError(f"{folder}: holds another campaign. Choose another folder")
 
 
-def _named(spec: CampaignSpec, what: str) -> str:
+def named(spec: CampaignSpec, what: str) -> str:
     """Campaigns of other settings have other logs, whatever their folders are called."""
     digest = hashlib.sha256(json.dumps(asdict(spec)).encode()).hexdigest()[:8]
     return f"campaign/{spec.name}-{digest}-{what}-v0"
@@ -147,7 +158,8 @@ def _named(spec: CampaignSpec, what: str) -> str:
 
 def _logged(spec: CampaignSpec, name: str, policy: Policy, collect: Collect, key: Array) -> None:
     if not datasets.folder_of(name).exists():
-        datasets.save(name, collect(policy, key), policy, discount=spec.discount)
+        log = collect(policy, key, spec.episodes)
+        datasets.save(name, log, policy, discount=spec.discount)
 
 
 def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number: int) -> None:
@@ -155,13 +167,14 @@ def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number:
         training = TrainSpec(
             log,
             task=spec.task,
+            features=spec.features,
             iterations=spec.iterations,
             seed=_seed(spec, number),
         )
         start(training, run, again=True).train()
         first_round(run, error=spec.error, rounds=spec.rounds, assume=spec.assume)
         return
-    all_logs = _named(spec, f"all{number}")
+    all_logs = named(spec, f"all{number}")
     shared: Any = dict(error=spec.error, rounds=spec.rounds, assume=spec.assume)
     next_round(before, log, run, all_logs, **shared)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from gamps import datasets, evaluation
 from gamps._utils import atomic_io
 from gamps._utils.console import silent
 from gamps.errors import CertificateError, OutputError, RunError, SettingError
+from gamps.evaluation.duel import Measured, compared
 from gamps.evaluation.estimates import made
 from gamps.policies import Policy
 from gamps.runs.certificate import certified, judgements, sha256_of
@@ -164,20 +164,6 @@ def next_round(
     return _judged(out, past, error_of(number, error, rounds), assume)
 
 
-class Measured(NamedTuple):
-    """What a deployed policy earns beyond who acted before it, each by its own episodes.
-
-    Attributes:
-      gain: difference of mean discounted returns.
-      error: its standard error.
-      harm: whether it is shown to be below zero.
-    """
-
-    gain: float
-    error: float
-    harm: bool
-
-
 def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | None:
     """Judge what was deployed by its own log; None if nothing was.
 
@@ -196,15 +182,6 @@ def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | 
     discount = float(opened.task.discount)
     old = returns_of(datasets.of_newest(opened.data), discount)
     return compared(returns_of(new.trajectories, discount), old, confidence)
-
-
-def compared(new: np.ndarray, old: np.ndarray, confidence: float) -> Measured:
-    """Two samples of returns, of unequal variance (Welch)."""
-    gain = float(new.mean() - old.mean())
-    parts = np.array([new.var(ddof=1) / len(new), old.var(ddof=1) / len(old)])
-    error = float(np.sqrt(parts.sum()))
-    freedom = parts.sum() ** 2 / (parts**2 / [len(new) - 1, len(old) - 1]).sum()
-    return Measured(gain, error, bool(gain < -float(stdtrit(freedom, confidence)) * error))
 
 
 def returns_of(log: Trajectories, discount: float) -> np.ndarray:

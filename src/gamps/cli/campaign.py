@@ -1,0 +1,154 @@
+"""`gamps campaign`: log, learn and deploy in rounds, against an environment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import numpy as np
+import tyro
+
+from gamps import datasets, evaluation
+from gamps._utils import console
+from gamps._utils.worker_pool import cores
+from gamps.cli.collect import first_policy
+from gamps.cli.rounds import check_error, show_rounds
+from gamps.deployment import write
+from gamps.errors import SettingError
+from gamps.policies import Policy
+from gamps.runs.campaign import CampaignSpec, Mode, Played
+from gamps.runs.campaign import campaign as play_campaign
+from gamps.runs.trials import Tried, Tries, try_in_rounds
+from gamps.trajectories import Trajectories
+
+
+def campaign(
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")],
+    /,
+    *,
+    out: Path,
+    task: str = "",
+    policy: str = "random",
+    std: float = 0.5,
+    mode: Mode = "certified",
+    share: float = 0.5,
+    features: str = "",
+    rounds: int = 5,
+    episodes: int = 50,
+    steps: int | None = None,
+    discount: float = 0.99,
+    assume: evaluation.Assumption = "nothing",
+    error: float = 0.05,
+    iterations: int = 80,
+    seed: int = 0,
+    workers: int = cores(),
+) -> None:
+    """Improve a controller round by round: log, learn, deploy, and log again.
+
+    --mode certified: nothing runs in the environment that was not certified by the logs before it.
+    A certified policy keeps its noise, which the next round learns from. A policy that turns out to
+    do harm is rolled back.
+
+    --mode trials: a share of the episodes may try candidates, chosen by models of all logs, one
+    draw of the policy's parameters each. The best challenges the policy in charge, and replaces it
+    only if fresh episodes of both show that it earns more. It is for long episodes, of which a log
+    says little about any other policy, and for plants where a bad episode is only a bad episode.
+
+    If the process dies, the same command goes on to the same decisions. gamps report FOLDER draws
+    what happened.
+
+    Example: gamps campaign InvertedPendulum-v5 --task gamps.envs.pendulum:task --rounds 4
+    --episodes 50 --out runs/pendulum
+
+    Args:
+      env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
+      out: folder of the campaign; each round is a run folder in it.
+      task: module:object, a gamps.Task; without it reward and termination are estimated.
+      policy: the first controller: random; module:object; or a file written by describe.
+      std: of each action of the random policy.
+      mode: certified, or trials.
+      share: of the episodes, that trials may take.
+      features: module:function of observation and action, the models' input; see gamps train.
+      rounds: how often to learn.
+      episodes: to log in each round.
+      steps: cut episodes off after so many; by default where the environment does.
+      discount: of returns.
+      assume: markov, if each observation decides what comes next; see gamps evaluate.
+      error: chance of ever deploying a worse policy, over all rounds.
+      iterations: policy steps of each training.
+      seed: of everything random.
+      workers: processes to simulate in.
+    """
+    check_error(error)
+    least = 24 if mode == "trials" else 10  # six of either in a duel
+    for name, value, bound in (("rounds", rounds, 1), ("episodes", episodes, least)):
+        if value < bound:
+            raise SettingError(name, f"{value}", f"Choose at least {bound}")
+    if mode == "trials" and not 0 < share <= 0.75:
+        raise SettingError("share", f"{share}", "Choose it above 0, and at most 0.75")
+    first = first_policy(policy, env, std)
+    name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
+    spec = CampaignSpec(
+        name, task, rounds, episodes, discount, error, assume, iterations, seed, mode, share,
+        features, plant=f"{env}, {steps or 'all'} steps, {policy}, {std}",
+    )  # fmt: skip
+
+    def collect(acting: Policy, key: jax.Array, n: int) -> Trajectories:
+        return datasets.collect(env, acting, key, n=n, steps=steps, workers=min(workers, n))
+
+    if mode == "trials":
+        _finish_trials(try_in_rounds(spec, out, first, collect, say=console.say), spec, out)
+    else:
+        found = play_campaign(spec, out, first, collect, say=console.say)
+        show_rounds(found.rounds)
+        _say_campaign(found, error)
+    console.say(f"written: {out}")
+
+
+def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
+    """The table, what it cost, and the policy that is in charge at the end."""
+    table = console.rich_table(
+        "rounds",
+        ["round", "in charge earned", "candidates earned", "challenger earned", ""],
+        caption=f"Returns, discounted by {spec.discount:g}. Candidates: mean and best of a round.",
+    )
+    for number, one in enumerate(found.rounds, 1):
+        table.add_row(f"{number}", *_cells(one))
+    console.say(table)
+    cost = sum(one.cost for one in found.rounds)
+    tried = sum(len(one.earned) for one in found.rounds)
+    console.say(
+        f"{tried} trials earned {cost:.4g} less in all than the policy in charge would have; the "
+        f"chance that it was ever replaced by one that is no better is at most {spec.error:g}"
+    )
+    handed = [one for one in found.rounds if one.took_over]
+    target = out / "policy"
+    if handed and not target.exists():
+        evidence = {"challenger": handed[-1].of_challenger, "before": handed[-1].of_incumbent}
+        notes = {"certificate": {"word": evaluation.DEPLOY, "by": "its own episodes", **evidence}}
+        write.export(found.deployed[-1], found.logs[-1], target, notes=notes)
+        console.say(f"written: {target}, which gamps play runs")
+
+
+def _cells(one: Tried) -> list[str]:
+    def mean(values: list[float]) -> str:
+        if not values:
+            return ""
+        error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+        return f"{np.mean(values):.4g} ± {error:.2g}"
+
+    word = "" if one.challenger is None else "not shown to be better"
+    word = "takes over" if one.took_over else word
+    tried = f"{np.mean(one.earned):.4g}, {np.max(one.earned):.4g}"
+    return [mean(one.of_incumbent), tried, mean(one.of_challenger), word]
+
+
+def _say_campaign(found: Played, error: float) -> None:
+    deployed = sum(one.word == evaluation.DEPLOY for one in found.rounds)
+    harm = sum(one.harm for one in found.measured)
+    gains = np.array([one.gain for one in found.measured])
+    console.say(
+        f"{deployed} policies deployed in {len(found.rounds)} rounds, {harm} rolled back; the "
+        f"chance that any of them was worse is at most {error:g}"
+    )
+    if len(gains):
+        console.say(f"measured after deployment: {', '.join(f'{gain:+.4g}' for gain in gains)}")

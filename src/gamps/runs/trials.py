@@ -1,0 +1,259 @@
+"""Rounds in which some episodes try candidates, and only measured returns put one in charge.
+
+FOLDER/campaign.json        what it was started with
+FOLDER/round-1.json …       what was tried in a round, what it earned, and who is in charge after it
+Logs lie among Minari's datasets, as those of `campaign`; each episode has the density of its own
+draw of parameters. Whatever is there is not made again, and all follows from the seed.
+
+A round: models are fitted to all logs; candidates act, one episode each; the elites' centre
+challenges the policy in charge, in as many episodes of either, turn and turn about. Two looks at
+those, each with half of the round's error, say whether it takes over (`evaluation.duel`). Episodes
+that chose the challenger say nothing in it.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from gamps import datasets
+from gamps._utils import atomic_io
+from gamps._utils.console import silent
+from gamps.datasets import Dataset, Labels
+from gamps.evaluation.duel import shown_better
+from gamps.learner import model_classes, trials
+from gamps.policies import Gaussian, Policy
+from gamps.runs.campaign import CampaignSpec, Collect, begin, named
+from gamps.runs.resolve import features_of, task_for
+from gamps.runs.rounds import error_of, returns_of
+from gamps.trajectories import Trajectories, padded
+
+NOISE = 0.1  # of the first controller's deviation, what is left to a candidate
+ELITE = 1 / 3  # as many elites as this share of a round's trials
+LOOKS = 2
+INCUMBENT, CHALLENGER, TRIAL = "in charge", "challenger", "trial"
+
+
+class Tried(NamedTuple):
+    """One round.
+
+    Attributes:
+      trials: parameters of each candidate.
+      earned: its return.
+      promised: what the models said of it, minus infinity for nothing; empty without models.
+      challenger: parameters of the policy that challenged the one in charge; None if none did.
+      of_challenger: its returns.
+      of_incumbent: returns of the one in charge.
+      took_over: whether the challenger is in charge from now on.
+      error: chance, at most, that it does so without being better.
+    """
+
+    trials: list[list[float]]
+    earned: list[float]
+    promised: list[float]
+    challenger: list[float] | None
+    of_challenger: list[float]
+    of_incumbent: list[float]
+    took_over: bool
+    error: float
+
+    @property
+    def cost(self) -> float:
+        """What the candidates earned less than the policy in charge would have."""
+        return float(np.mean(self.of_incumbent) * len(self.earned) - np.sum(self.earned))
+
+
+class Tries(NamedTuple):
+    """What came of a campaign.
+
+    Attributes:
+      rounds: one entry a round.
+      deployed: who was in charge in each round, and at the end.
+      logs: of each round, in memory.
+    """
+
+    rounds: list[Tried]
+    deployed: list[Policy]
+    logs: list[Trajectories]
+
+
+def try_in_rounds(
+    spec: CampaignSpec,
+    folder: Path,
+    policy: Policy,
+    collect: Collect,
+    *,
+    models: bool = True,
+    say: Callable[[str], None] = silent,
+) -> Tries:
+    """All rounds, or those that are missing yet.
+
+    Args:
+      spec: what it is.
+      folder: of the campaign.
+      policy: the first controller.
+      collect: logs episodes of a policy, the same ones for the same key.
+      models: whether they screen candidates and are searched in.
+      say: told what is being done.
+
+    Raises:
+      RunError: if the folder holds another campaign.
+    """
+    begin(spec, folder)
+    found = Tries([], [policy], [])
+    for number in range(1, spec.rounds + 1):
+        path, name = folder / f"round-{number}.json", named(spec, f"log{number}")
+        if not path.exists():
+            say(f"round {number}: learning and trying")
+            now, plant = _round(spec, number, found, collect, models=models)
+            # Whatever a call that was killed has written here is written again, the same.
+            datasets.save(
+                name, plant.log(), found.deployed[-1], discount=spec.discount,
+                labels=Labels(controllers=tuple(plant.names), newest=INCUMBENT), overwrite=True,
+            )  # fmt: skip
+            atomic_io.write_file(path, (json.dumps(now._asdict()) + "\n").encode())
+        now = Tried(**json.loads(path.read_text(encoding="utf-8")))
+        found.rounds.append(now)
+        found.logs.append(datasets.load(name).trajectories)
+        charge = found.deployed[-1]
+        if now.took_over:
+            charge = trials.with_parameters(_calm(policy), now.challenger)
+        found.deployed.append(charge)
+        say(f"round {number}: {_said(now)}")
+    return found
+
+
+class _Plant:
+    """Runs episodes one by one, and keeps them in order."""
+
+    def __init__(self, collect: Collect, key: Key[Array, ""], discount: float) -> None:
+        self.collect, self.key, self.discount = collect, key, discount
+        self.episodes: list[Trajectories] = []
+        self.names: list[str] = []
+
+    def earn(self, name: str, policy: Policy) -> float:
+        """The return of one more episode."""
+        key = jax.random.fold_in(self.key, len(self.names))
+        self.names.append(name)
+        self.episodes.append(self.collect(policy, key, 1))
+        return float(returns_of(self.episodes[-1], self.discount)[0])
+
+    def log(self) -> Trajectories:
+        """All of them."""
+        return _together(self.episodes)
+
+
+def _round(
+    spec: CampaignSpec, number: int, past: Tries, collect: Collect, *, models: bool
+) -> tuple[Tried, _Plant]:
+    key = jax.random.fold_in(jax.random.key(spec.seed), number)
+    key_plant, key_fit, key_draw = jax.random.split(key, 3)
+    plant = _Plant(collect, key_plant, spec.discount)
+    first, charge = past.deployed[0], past.deployed[-1]
+    calm = _calm(first)
+    count = round(spec.share * spec.episodes)
+    others = spec.episodes - count
+    if number == 1:
+        by_charge = [plant.earn(INCUMBENT, charge) for _ in range(others)]
+        units = trials.unit_parameters(first, plant.log())
+        around = trials.Elites(trials.parameters_of(calm), units)
+    else:
+        rows = np.arange(others)
+        own = jax.tree.map(lambda x: x[rows], past.logs[0])
+        units = trials.unit_parameters(first, own)
+        around = _around(spec, past.rounds, calm, units)
+    within = _imagination(spec, key_fit, past.logs) if models and past.logs else None
+    drawn = trials.propose(key_draw, around, count, calm, within)
+    promised = [] if within is None else within.worth(key_draw, calm, drawn).tolist()
+    earned = [plant.earn(TRIAL, trials.with_parameters(calm, row)) for row in drawn]
+    error = error_of(number, spec.error, spec.rounds)
+    now = Tried(drawn.tolist(), earned, promised, None, [], [], False, error)
+    if number == 1:
+        return now._replace(of_incumbent=by_charge), plant
+    best = _around(spec, [*past.rounds, now], calm, units).centre
+    return _duel(now._replace(challenger=best.tolist()), charge, calm, others, plant), plant
+
+
+def _duel(now: Tried, charge: Policy, calm: Policy, episodes: int, plant: _Plant) -> Tried:
+    """Turn and turn about; what is left after a decision goes to whoever is in charge then."""
+    challenger = trials.with_parameters(calm, now.challenger)
+    new: list[float] = []
+    old: list[float] = []
+    took_over = False
+    for look in range(1, LOOKS + 1):
+        while len(new) < episodes * look // (2 * LOOKS):
+            old.append(plant.earn(INCUMBENT, charge))
+            new.append(plant.earn(CHALLENGER, challenger))
+        took_over = shown_better(np.asarray(new), np.asarray(old), now.error / LOOKS)
+        if took_over or np.mean(new) <= np.mean(old):
+            break
+    for _ in range(episodes - len(new) - len(old)):
+        if took_over:
+            new.append(plant.earn(CHALLENGER, challenger))
+        else:
+            old.append(plant.earn(INCUMBENT, charge))
+    return now._replace(of_challenger=new, of_incumbent=old, took_over=took_over)
+
+
+def _around(
+    spec: CampaignSpec, rounds: list[Tried], calm: Policy, units: np.ndarray
+) -> trials.Elites:
+    """The elites of all that has acted; the first controller and challengers by their means."""
+    rows = [trials.parameters_of(calm), *(np.asarray(x) for one in rounds for x in one.trials)]
+    earned = [np.mean(rounds[0].of_incumbent), *(x for one in rounds for x in one.earned)]
+    for one in rounds:
+        if one.of_challenger:
+            rows.append(np.asarray(one.challenger))
+            earned.append(np.mean(one.of_challenger))
+    count = max(round(ELITE * spec.share * spec.episodes), 2)
+    return trials.elites(np.stack(rows), np.asarray(earned), count, units)
+
+
+def _imagination(
+    spec: CampaignSpec, key: Key[Array, ""], logs: list[Trajectories]
+) -> trials.Imagination:
+    """Models of all logs, in arrays that are as large in every round: nothing compiles twice."""
+    log = _together(logs)
+    steps = int(np.asarray(log.lengths).max())
+    size = spec.rounds * spec.episodes
+    whole = jax.tree.map(lambda x: x[np.resize(np.arange(log.n_trajectories), size)], log)
+    mask = whole.mask & (jnp.arange(size) < log.n_trajectories)[:, None]
+    whole = eqx.tree_at(lambda t: t.mask, whole, mask)
+    features = features_of(spec.features, log)
+    data = Dataset(log, None, spec.discount, None)
+    task, _ = task_for(spec.task, data, features, spec.seed)
+    task = eqx.tree_at(lambda t: t.discount, task, jnp.asarray(spec.discount, float))
+    model = trials.fit(key, whole, model_classes(features)["network"])
+    at = np.random.default_rng(spec.seed).integers(log.n_trajectories, size=trials.STARTS)
+    return trials.Imagination(model, task, log.states[at, 0], steps)
+
+
+def _together(logs: list[Trajectories]) -> Trajectories:
+    steps = max(log.n_steps for log in logs)
+    log: Trajectories = jax.tree.map(
+        lambda *x: jnp.concatenate(x), *(padded(log, steps) for log in logs)
+    )
+    return log
+
+
+def _calm(policy: Policy) -> Policy:
+    """The first controller with the little noise of a candidate."""
+    if not isinstance(policy, Gaussian):
+        return policy
+    calm: Policy = eqx.tree_at(lambda p: p.log_std, policy, policy.log_std + np.log(NOISE))
+    return calm
+
+
+def _said(now: Tried) -> str:
+    candidates = f"{len(now.earned)} candidates earned {np.mean(now.earned):.4g} on average"
+    if now.challenger is None:
+        return f"{candidates}, the controller {np.mean(now.of_incumbent):.4g}"
+    duel = f"{np.mean(now.of_challenger):.4g} against {np.mean(now.of_incumbent):.4g}"
+    verdict = "the challenger takes over" if now.took_over else "not shown to be better"
+    return f"{candidates}; {verdict} ({duel})"
