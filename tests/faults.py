@@ -479,6 +479,11 @@ FAULTS = {
         "if not made(policy, data.trajectories):",
         "if False:",
     ),
+    "a round that waits lets what it learned from judge": (
+        "runs/rounds.py",
+        "judged = old.labels.judged\n",
+        "judged = 0\n",
+    ),
     "ties speak for the challenger": (
         "evaluation/duel.py",
         "won = int((new[:, None] > old[None]).sum())",
@@ -491,12 +496,12 @@ FAULTS = {
     ),
     "elites are the worst": (
         "learner/trials.py",
-        "best = tried[np.argsort(-earned, kind=\"stable\")[:count]]",
-        "best = tried[np.argsort(earned, kind=\"stable\")[:count]]",
+        'best = tried[np.argsort(-earned, kind="stable")[:count]]',
+        'best = tried[np.argsort(earned, kind="stable")[:count]]',
     ),
     "episodes judge twice": (
         "datasets/reading.py",
-        "labels=Labels(*names, name, count),",
+        "labels=Labels(*names, name, count if judged is None else judged),",
         "labels=Labels(*names, name, 0),",
     ),
     "a mixture of loggers without their shares": (

@@ -186,3 +186,12 @@ def test_the_command_tries_and_hands_out(tmp_path, capsys):
     rounds = [json.loads((out / f"round-{k}.json").read_text()) for k in (1, 2)]
     assert (out / "policy" / "policy.json").exists() == rounds[1]["took_over"]
     assert np.isfinite(jnp.asarray(rounds[1]["trials"])).all()
+    main(["report", f"{out}"])
+    text = (out / "report.html").read_text()
+    assert "What the models promised" in text
+    assert text.count("<img") == 2
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "campaign.json").write_bytes((out / "campaign.json").read_bytes())
+    with pytest.raises(SystemExit):
+        main(["report", f"{tmp_path / 'none'}"])
+    assert "no round is finished yet" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.evaluation import Assumption
 from gamps.report import page
+from gamps.report.campaign import campaign_sections, is_campaign
 from gamps.report.sections import sections
 from gamps.runs.evaluate_run import evaluate_run
 
@@ -31,12 +32,13 @@ def report(
     sent as it is. The pictures are in RUN/report/ as well. First comes the verdict of gamps
     evaluate, with the same arguments; then learning curves, weights over time and over the state
     space, diagnostics of the model, where the new policy differs from the old, the health of the
-    log, settings and versions.
+    log, settings and versions. Of a campaign's folder: returns round by round, what was put in
+    charge and why, and how far the models' promises were off.
 
     Example: gamps report runs/tanks
 
     Args:
-      run: the folder that gamps train wrote.
+      run: the folder that gamps train or gamps campaign wrote.
       log: as in gamps evaluate.
       assume: as in gamps evaluate.
       confidence: as in gamps evaluate.
@@ -46,29 +48,38 @@ def report(
     for path in (target, folder):
         if path.exists() and not overwrite:
             raise OutputError(f"{path}: exists already. Add --overwrite to replace it")
+    if is_campaign(run):
+        parts = campaign_sections(run)
+        _write(run, f"gamps: {run.resolve().name}", "a campaign in rounds", parts)
+        return
     say_imports(run)
     with console.bar("report", 3) as advance:
         found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")
-        drawn = [p for s in parts for p in s.parts if isinstance(p, page.Picture)]
-        images = {picture.name: page.png(picture.figure) for picture in drawn}
         spec, progress = found.run.spec, found.run.progress
         subtitle = (
             f"{spec.log}, recipe {spec.recipe}, {progress.state.iteration} iterations; judged by "
             f"{found.run.held_out.n_trajectories} episodes of {found.by}"
         )
-        text = page.page(f"gamps: {run.resolve().name}", subtitle, parts, images)
-        try:
-            folder.mkdir(exist_ok=True)
-            for name, content in images.items():
-                atomic_io.write_file(folder / f"{name}.png", content)
-            atomic_io.write_file(target, text.encode())
-        except OSError as error:
-            raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
-        advance("written")
-    size = f"{len(text) / 1e6:.1f} MB"
+        advance("put together")
     verdict = found.evaluation.verdict
     console.say(f"{verdict.word}: {verdict.why}. {verdict.advice}.")
+    _write(run, f"gamps: {run.resolve().name}", subtitle, parts)
+
+
+def _write(run: Path, title: str, subtitle: str, parts: list[page.Section]) -> None:
+    target, folder = run / PAGE, run / PICTURES
+    drawn = [p for s in parts for p in s.parts if isinstance(p, page.Picture)]
+    images = {picture.name: page.png(picture.figure) for picture in drawn}
+    text = page.page(title, subtitle, parts, images)
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, content in images.items():
+            atomic_io.write_file(folder / f"{name}.png", content)
+        atomic_io.write_file(target, text.encode())
+    except OSError as error:
+        raise OutputError(f"{run}: {error.strerror}. Is it read-only?") from error
+    size = f"{len(text) / 1e6:.1f} MB"
     console.say(f"written: {target} ({size}), {len(images)} pictures in {folder}")

@@ -137,13 +137,14 @@ def of_newest(data: Dataset) -> Trajectories:
     return log
 
 
-def pooled(old: Dataset, new: Dataset, name: str) -> Dataset:
-    """A log and what a further controller logged after it, which alone is yet to judge by.
+def pooled(old: Dataset, new: Dataset, name: str = "", judged: int | None = None) -> Dataset:
+    """A log and what was logged after it, which alone is yet to judge by.
 
     Args:
       old: of one controller or of several.
       new: of the one that is in charge now.
-      name: of that one.
+      name: of that one; empty if it is the newest of the old log.
+      judged: how many of the old episodes have been judged by; None is all.
     """
     steps = max(old.trajectories.n_steps, new.trajectories.n_steps)
     parts = [padded(data.trajectories, steps) for data in (old, new)]
@@ -151,6 +152,7 @@ def pooled(old: Dataset, new: Dataset, name: str) -> Dataset:
     before = old.labels.controllers or ("first",) * count
     if name in before:
         raise DatasetError("controller", f"{name} is among the old ones", "Choose another name")
+    name = name or old.labels.newest or "first"
     groups: tuple[str, ...] = ()
     if old.labels.groups and new.labels.groups:
         groups = old.labels.groups + new.labels.groups
@@ -158,7 +160,7 @@ def pooled(old: Dataset, new: Dataset, name: str) -> Dataset:
     return new._replace(
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
         discount=old.discount if new.discount is None else new.discount,
-        labels=Labels(*names, name, count),
+        labels=Labels(*names, name, count if judged is None else judged),
     )
 
 

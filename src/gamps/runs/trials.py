@@ -26,6 +26,7 @@ from gamps import datasets
 from gamps._utils import atomic_io
 from gamps._utils.console import silent
 from gamps.datasets import Dataset, Labels
+from gamps.errors import RunError
 from gamps.evaluation.duel import shown_better
 from gamps.learner import model_classes, trials
 from gamps.policies import Gaussian, Policy
@@ -118,7 +119,7 @@ def try_in_rounds(
                 labels=Labels(controllers=tuple(plant.names), newest=INCUMBENT), overwrite=True,
             )  # fmt: skip
             atomic_io.write_file(path, (json.dumps(now._asdict()) + "\n").encode())
-        now = Tried(**json.loads(path.read_text(encoding="utf-8")))
+        now = _read(path)
         found.rounds.append(now)
         found.logs.append(datasets.load(name).trajectories)
         charge = found.deployed[-1]
@@ -127,6 +128,22 @@ def try_in_rounds(
         found.deployed.append(charge)
         say(f"round {number}: {_said(now)}")
     return found
+
+
+def rounds_in(folder: Path) -> list[Tried]:
+    """Those that are finished.
+
+    Raises:
+      RunError: if there is none.
+    """
+    paths = [folder / f"round-{k}.json" for k in range(1, len(list(folder.glob("round-*"))) + 1)]
+    if not paths:
+        raise RunError(f"{folder}: no round is finished yet. Run gamps campaign again")
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> Tried:
+    return Tried(**json.loads(path.read_text(encoding="utf-8")))
 
 
 class _Plant:
