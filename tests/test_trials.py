@@ -78,25 +78,22 @@ def test_a_duel_of_a_far_better_one_ends_at_the_first_look():
     worth = {"old": 0.0, "new": 10.0}
     rng = np.random.default_rng(0)
 
-    class Plant(trials._Plant):
-        def __init__(self):
-            self.names = []
+    names = []
 
-        def earn(self, name, policy):
-            del policy
-            self.names.append(name)
-            return worth["new" if name == trials.CHALLENGER else "old"] + rng.standard_normal()
+    def earn(name, policy):
+        del policy
+        names.append(name)
+        return worth["new" if name == trials.CHALLENGER else "old"] + rng.standard_normal()
 
     policy = GOLF.policy()
     now = trials.Tried([], [], [], parameters_of(policy).tolist(), [], [], False, 0.01)
-    plant = Plant()
-    after = trials._duel(now, policy, policy, 24, plant)
+    after = trials.duel(now, policy, policy, 24, earn)
     assert after.took_over
     assert len(after.of_incumbent) == 6
     assert len(after.of_challenger) == 18  # the rest are of who is in charge now
-    assert plant.names[:4] == [trials.INCUMBENT, trials.CHALLENGER] * 2
+    assert names[:4] == [trials.INCUMBENT, trials.CHALLENGER] * 2
     worth["new"] = -10.0
-    after = trials._duel(now, policy, policy, 24, Plant())
+    after = trials.duel(now, policy, policy, 24, earn)
     assert not after.took_over
     assert (len(after.of_challenger), len(after.of_incumbent)) == (6, 18)
 

@@ -21,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from benchmarks.robots import known
 from gamps import datasets
+from gamps._utils import figures
 from gamps.envs import Minigolf, minigolf, pendulum, swimmer, tanks
 from gamps.policies import Gaussian, Policy
 from gamps.runs.campaign import CampaignSpec, Mode, campaign
@@ -61,6 +63,7 @@ def problems() -> dict[str, Problem]:
     """By name."""
     golf, water, upright = Minigolf(), tanks.TwoTanks(), pendulum.policy()
     task = "gamps.envs.{}:task".format
+    robot = "benchmarks.robots.known:{}".format
     clipped = "gamps.envs.swimmer:clipped"
     return {
         "minigolf": Problem(golf, golf.policy(), task("minigolf"), minigolf.HORIZON, 5, 200),
@@ -68,6 +71,17 @@ def problems() -> dict[str, Problem]:
         "pendulum": Problem(pendulum.ID, upright, task("pendulum"), 1_000, 4, 50, 20),
         "swimmer": Problem(
             swimmer.ID, swimmer.policy(), task("swimmer"), 200, 8, 50, 20, 1.0, clipped
+        ),
+        "hopper": Problem(
+            "Hopper-v5",
+            known.controller("hopper"),
+            robot("hopper"),
+            1_000,
+            8,
+            50,
+            20,
+            1.0,
+            robot("clipped"),
         ),
     }
 
@@ -152,7 +166,30 @@ def main(
                 values = np.array([row[what] for row in rows])
                 print(name, way, what, "mean by round", values.mean(axis=0).round(2).tolist())
                 print("  last", values[:, -1].round(2).tolist(), flush=True)
-    (folder / "campaign.json").write_text(json.dumps({"results": found}, indent=1) + "\n")
+    settings = {"problems": problems, "campaigns": campaigns, "first": first, "ways": ways}
+    whole = {"settings": settings, "results": found}
+    (folder / "campaign.json").write_text(json.dumps(whole, indent=1) + "\n")
+    _figure(found).savefig(folder / "campaign.png", dpi=120, bbox_inches="tight")
+
+
+def _figure(found: list[dict[str, Any]]) -> Any:
+    """Worth of the policy in charge, by round: each campaign, and their mean."""
+    names = list(dict.fromkeys(row["problem"] for row in found))
+    colours = {"nothing": "#1d6fa5", "markov": "#2a9d5c", "models": "#c1121f", "free": "#8a6d3b"}
+    figure, axes = figures.panels(1, len(names), width=4.2, height=3.2)
+    for axis, name in zip(axes[0], names, strict=True):
+        for way, colour in colours.items():
+            rows = [r["worth"] for r in found if (r["problem"], r["way"]) == (name, way)]
+            for row in rows:
+                axis.plot(row, color=colour, alpha=0.35, linewidth=0.8)
+            if rows:
+                label = {"models": "trials, models", "free": "trials, none"}.get(way, way)
+                axis.plot(np.mean(rows, axis=0), color=colour, linewidth=2.4, label=label)
+        axis.set_title(name, fontsize=10)
+        axis.set_xlabel("round")
+        axis.legend(frameon=False, fontsize=8)
+    axes[0, 0].set_ylabel("return of the policy in charge")
+    return figure
 
 
 if __name__ == "__main__":

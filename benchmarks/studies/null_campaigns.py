@@ -1,15 +1,26 @@
 """Is a worse policy *ever* deployed in a campaign? Rounds of candidates that are no better."""
 
+import math
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.false_deploys import limits, trial_of
-from gamps._utils import console, figures
-from gamps.evaluation import DEPLOY
-from gamps.paper.cells import fresh_folder, run_cells
-from gamps.runs.rounds import error_of
+import equinox as eqx
+import jax
+import numpy as np
 
-NULLS = ("equal", "a hair worse", "sabotaged ladder")
+from benchmarks.studies.false_deploys import limits, trial_of
+from gamps import datasets
+from gamps._utils import console, figures
+from gamps.envs import Minigolf, minigolf
+from gamps.evaluation import DEPLOY
+from gamps.learner.trials import parameters_of
+from gamps.paper.cells import fresh_folder, run_cells
+from gamps.policies import Policy
+from gamps.runs import trials
+from gamps.runs.rounds import error_of, returns_of
+
+NULLS = ("equal", "a hair worse", "sabotaged ladder", "equal, in trials", "a hair worse, in trials")
+LOUDER = {"equal": 1.0, "a hair worse": 1.05}  # than the policy in charge: a challenger's noise
 PART = 50  # campaigns of a kept cell
 
 
@@ -27,8 +38,9 @@ def null_campaigns(
     """How often a campaign of worthless candidates deploys one of them, in any of its rounds.
 
     Each round judges one candidate, or a ladder towards a sabotaged policy, by fresh episodes on a
-    gridworld whose values are exact, with the error that `gamps next` gives that round. One false
-    deployment is enough to count the campaign.
+    gridworld whose values are exact, with the error that `gamps next` gives that round. In trials
+    a challenger meets the policy in charge on minigolf, in a quarter of the episodes each. One
+    false deployment is enough to count the campaign.
 
     Example: python -m benchmarks.studies null-campaigns --quick
 
@@ -77,6 +89,8 @@ def null_campaigns(
 
 def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     """Some campaigns: of each, whether any round deployed a candidate that is no better."""
+    if arguments["null"].endswith(", in trials"):
+        return {"ever": _in_trials(**arguments)}
     trial, rounds = trial_of(arguments["null"]), arguments["rounds"]
     ever = []
     for campaign in range(arguments["first"], arguments["first"] + PART):
@@ -88,6 +102,34 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
             false |= verdict.word == DEPLOY and gain <= 0
         ever.append(bool(false))
     return {"ever": ever}
+
+
+def _in_trials(null: str, first: int, rounds: int, episodes: int, error: float) -> list[bool]:
+    """The same by the duels of `gamps campaign --mode trials`, of returns on minigolf."""
+    golf = Minigolf()
+    charge = golf.policy()
+    louder = math.log(LOUDER[null.removesuffix(", in trials")])
+    challenger = eqx.tree_at(lambda p: p.log_std, charge, charge.log_std + louder)
+    earned = {}
+    for name, policy in ((trials.INCUMBENT, charge), (trials.CHALLENGER, challenger)):
+        key = jax.random.key(len(name))
+        log = datasets.collect(golf, policy, key, n=100_000, steps=minigolf.HORIZON)
+        earned[name] = returns_of(log, 0.99)
+    row = parameters_of(challenger).tolist()
+    share = error_of(1, error, rounds)
+    ever = []
+    for campaign in range(first, first + PART):
+        rng = np.random.default_rng(campaign)
+
+        def earn(name: str, policy: Policy, rng: np.random.Generator = rng) -> float:
+            """Drawn of the many that were run."""
+            del policy
+            return float(rng.choice(earned[name]))
+
+        now = trials.Tried([], [], [], row, [], [], False, share)
+        duels = (trials.duel(now, charge, charge, episodes // 2, earn) for _ in range(rounds))
+        ever.append(any(one.took_over for one in duels))
+    return ever
 
 
 def _figure(rows: dict[str, Any], error: float) -> Any:

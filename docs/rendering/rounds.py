@@ -1,6 +1,59 @@
 """Rounds of deployment, and what large and ragged logs cost."""
 
+from typing import Any
+
+import numpy as np
+
 from rendering.tables import load, table
+
+WAYS = {
+    "nothing": "certified by logs",
+    "markov": "certified, Markov",
+    "models": "trials, chosen by models",
+    "free": "trials, no model",
+}
+
+
+def campaign_rows(problem: str, way: str) -> list[dict[str, Any]]:
+    """Campaigns of one kind."""
+    found = load("campaign")["results"]
+    return [row for row in found if (row["problem"], row["way"]) == (problem, way)]
+
+
+def last_of(problem: str, way: str) -> np.ndarray:
+    """What the last policy in charge earns by its mean action, campaign by campaign."""
+    return np.array([row["worth_mean_action"][-1] for row in campaign_rows(problem, way)])
+
+
+def deployments(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """How often another policy was put in charge, and how often it earns less than the one before.
+
+    By fresh episodes, as it acts, and by more than two standard errors.
+    """
+    count = worse = 0
+    for row in rows:
+        gains = np.diff(row["worth"])
+        errors = np.hypot(row["worth_error"][1:], row["worth_error"][:-1])
+        count += int((gains != 0).sum())
+        worse += int((gains < -2 * errors).sum())
+    return count, worse
+
+
+def campaigns(*problems: str) -> str:
+    """What campaigns end with."""
+    kinds = [(p, w) for p in problems for w in WAYS if campaign_rows(p, w)]
+    body = []
+    for problem, way in kinds:
+        rows, last = campaign_rows(problem, way), last_of(problem, way)
+        first = np.mean([row["worth_mean_action"][0] for row in rows])
+        count, worse = deployments(rows)
+        body.append([
+            f"{problem}, {WAYS[way]}", f"{len(rows)}", f"{first:.1f}",
+            f"{last.mean():.1f} ± {last.std(ddof=1):.1f}", f"{last.min():.1f}",
+            f"{count}", f"{worse}",
+        ])  # fmt: skip
+    header = ["", "campaigns", "at first", "at last", "least", "deployed", "worse"]
+    return table(header, body)
 
 
 def null_campaigns() -> str:

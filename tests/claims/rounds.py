@@ -1,6 +1,6 @@
 """What is said of rounds, and of large and ragged logs."""
 
-from rendering.rounds import ragged_ratio
+from rendering.rounds import campaign_rows, deployments, last_of, ragged_ratio
 from rendering.tables import load
 
 from claims.claim import says
@@ -10,6 +10,19 @@ from claims.claim import says
 def worthless_candidates_stay_out() -> bool:
     rows = load("null_campaigns")["results"].values()
     return all(row["ever"] / row["campaigns"] <= 0.05 for row in rows)
+
+
+@says("results.md", "With models to choose the candidates every campaign")
+def models_are_worth_it_on_swimmer() -> bool:
+    models, free = (last_of("swimmer", way) for way in ("models", "free"))
+    return models.min() >= 55 and models.mean() > free.mean() + 10 and len(models) == 5
+
+
+@says("results.md", "No policy was put in charge that earns less")
+def no_campaign_made_things_worse() -> bool:
+    rows = [row for way in ("models", "free") for row in campaign_rows("swimmer", way)]
+    count, worse = deployments(rows)
+    return count >= 10 and worse == 0
 
 
 @says("results.md", "takes less than three times their time")

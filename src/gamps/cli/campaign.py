@@ -1,7 +1,7 @@
 """`gamps campaign`: log, learn and deploy in rounds, against an environment."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -105,7 +105,7 @@ def campaign(
 
 
 def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
-    """The table, what it cost, and the policy that is in charge at the end."""
+    """The table, what it cost, and the policies in charge before it and at the end."""
     table = console.rich_table(
         "rounds",
         ["round", "in charge earned", "candidates earned", "challenger earned", ""],
@@ -121,12 +121,15 @@ def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
         f"chance that it was ever replaced by one that is no better is at most {spec.error:g}"
     )
     handed = [one for one in found.rounds if one.took_over]
-    target = out / "policy"
-    if handed and not target.exists():
+    notes: dict[str, Any] = {"first": {"certificate": None}}
+    if handed:
         evidence = {"challenger": handed[-1].of_challenger, "before": handed[-1].of_incumbent}
-        notes = {"certificate": {"word": evaluation.DEPLOY, "by": "its own episodes", **evidence}}
-        write.export(found.deployed[-1], found.logs[-1], target, notes=notes)
-        console.say(f"written: {target}, which gamps play runs")
+        certificate = {"word": evaluation.DEPLOY, "by": "its own episodes", **evidence}
+        notes["policy"] = {"certificate": certificate}
+    for name, policy in (("first", found.deployed[0]), ("policy", found.deployed[-1])):
+        if name in notes and not (out / name).exists():
+            write.export(policy, found.logs[-1], out / name, notes=notes[name])
+            console.say(f"written: {out / name}, which gamps play runs")
 
 
 def _cells(one: Tried) -> list[str]:

@@ -17,6 +17,8 @@ from gamps.errors import GampsError, RunError, SettingError
 from gamps.runs.folder import refuse_unwritable
 
 LONGEST = 10_000  # steps of an episode that nothing ends
+STRIP = 20  # the picture chooses among one step of so many, and all before that one
+MOVING, SKIPPED = 200, 3  # steps that a moving picture shows, and one of how many
 
 
 def play(
@@ -27,6 +29,7 @@ def play(
     episodes: int = 10,
     seed: int = 0,
     mean_action: bool = False,
+    moving: bool = False,
     out: Path | None = None,
 ) -> None:
     """Run an exported policy in a Gymnasium environment: returns, and a picture.
@@ -43,7 +46,8 @@ def play(
       seed: of the environment.
       mean_action: take the most likely action, judged by nobody; by default the policy acts with
         its noise, as it was judged.
-      out: folder for the picture; RUN by default.
+      moving: write play.gif too, the beginning of the first episode, if the environment can render.
+      out: folder for the pictures; RUN by default.
     """
     exported = run / "policy" if (run / "policy").is_dir() else run
     if not (exported / "policy.json").exists():
@@ -100,6 +104,11 @@ def play(
     target.mkdir(parents=True, exist_ok=True)
     written = _picture(first or {}, target)
     console.say(f"written: {written}")
+    if moving and first is not None:
+        if not first["frames"]:
+            fix = "Leave --moving out, or set MUJOCO_GL=egl for MuJoCo without a display"
+            raise SettingError("moving", f"{env} cannot render here", fix)
+        console.say(f"written: {_moving(first['frames'], target)}")
 
 
 def _episode(
@@ -116,9 +125,11 @@ def _episode(
         action = act(observation)
         kept["observations"].append(np.asarray(observation))
         kept["actions"].append(action)
-        if frames and env.render_mode == "rgb_array":
+        step = len(kept["rewards"])
+        shown = step < STRIP or step % STRIP == 0 or (step < MOVING and step % SKIPPED == 0)
+        if frames and shown and env.render_mode == "rgb_array":
             with contextlib.suppress(Exception):  # without a display some cannot, after all
-                kept["frames"].append(env.render())
+                kept["frames"].append((step, env.render()))
         observation, reward, terminated, truncated, _ = env.step(action)
         kept["rewards"].append(float(reward))
         over = terminated or truncated
@@ -127,7 +138,10 @@ def _episode(
 
 def _picture(shown: dict[str, list[Any]], out: Path) -> str:
     if shown["frames"]:
-        chosen = [shown["frames"][int(i)] for i in np.linspace(0, len(shown["frames"]) - 1, 6)]
+        ends = shown["frames"][-1][0]
+        at = [step for step, _ in shown["frames"]]
+        near = [int(np.argmin(np.abs(np.array(at) - ends * k / 5))) for k in range(6)]
+        chosen = [shown["frames"][i][1] for i in near]
         figure, axes = figures.panels(1, 6, width=2.2, height=2.2)
         for axis, frame in zip(axes[0], chosen, strict=True):
             axis.imshow(frame)
@@ -145,3 +159,23 @@ def _picture(shown: dict[str, list[Any]], out: Path) -> str:
     with replace_file(out / "play.png") as path:
         figure.savefig(path, dpi=120, bbox_inches="tight")
     return f"{out / 'play.png'}"
+
+
+def _moving(frames: list[Any], out: Path) -> str:
+    """Every so many frames, at half of the size: a small file that any page shows."""
+    from matplotlib.animation import PillowWriter
+
+    chosen = [frame for step, frame in frames if step < MOVING and step % SKIPPED == 0]
+    height, width = (side / 200 for side in chosen[0].shape[:2])
+    figure, axes = figures.panels(1, 1, width=width, height=height)
+    figure.set_layout_engine("none")
+    axis = axes[0, 0]
+    axis.set_position((0, 0, 1, 1))
+    axis.set_axis_off()
+    image = axis.imshow(chosen[0])
+    writer = PillowWriter(fps=12)
+    with replace_file(out / "play.gif") as path, writer.saving(figure, path, dpi=100):
+        for frame in chosen:
+            image.set_data(frame)
+            writer.grab_frame()
+    return f"{out / 'play.gif'}"

@@ -194,10 +194,15 @@ def _round(
     if number == 1:
         return now._replace(of_incumbent=by_charge), plant
     best = _around(spec, [*past.rounds, now], calm, units).centre
-    return _duel(now._replace(challenger=best.tolist()), charge, calm, others, plant), plant
+    now = now._replace(challenger=best.tolist())
+    return duel(now, charge, calm, others, plant.earn), plant
 
 
-def _duel(now: Tried, charge: Policy, calm: Policy, episodes: int, plant: _Plant) -> Tried:
+Earn = Callable[[str, Policy], float]
+"""The return of one more episode of a policy, which is told its part in the round."""
+
+
+def duel(now: Tried, charge: Policy, calm: Policy, episodes: int, earn: Earn) -> Tried:
     """Turn and turn about; what is left after a decision goes to whoever is in charge then."""
     challenger = trials.with_parameters(calm, now.challenger)
     new: list[float] = []
@@ -205,16 +210,16 @@ def _duel(now: Tried, charge: Policy, calm: Policy, episodes: int, plant: _Plant
     took_over = False
     for look in range(1, LOOKS + 1):
         while len(new) < episodes * look // (2 * LOOKS):
-            old.append(plant.earn(INCUMBENT, charge))
-            new.append(plant.earn(CHALLENGER, challenger))
+            old.append(earn(INCUMBENT, charge))
+            new.append(earn(CHALLENGER, challenger))
         took_over = shown_better(np.asarray(new), np.asarray(old), now.error / LOOKS)
         if took_over or np.mean(new) <= np.mean(old):
             break
     for _ in range(episodes - len(new) - len(old)):
         if took_over:
-            new.append(plant.earn(CHALLENGER, challenger))
+            new.append(earn(CHALLENGER, challenger))
         else:
-            old.append(plant.earn(INCUMBENT, charge))
+            old.append(earn(INCUMBENT, charge))
     return now._replace(of_challenger=new, of_incumbent=old, took_over=took_over)
 
 
