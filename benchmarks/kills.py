@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -25,6 +26,38 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.runs import checkpoints
 
 GAMPS = [sys.executable, "-c", "from gamps.cli import main; main()"]
+
+
+class Kills:
+    """Kills a command at random moments and starts it again until it is finished.
+
+    Args:
+      count: how often, over all calls.
+      latest: seconds within which the moment lies.
+      seed: of the moments.
+    """
+
+    def __init__(self, count: int, latest: float, seed: int) -> None:
+        self.count, self.latest, self.done = count, latest, 0
+        self.moments = np.random.default_rng(seed)
+
+    def until_finished(
+        self, command: Callable[[], list[str]], look: Callable[[], None] = lambda: None
+    ) -> None:
+        """One command to its end; `look` is called after each kill."""
+        while True:
+            process = subprocess.Popen(command(), stdout=subprocess.DEVNULL)  # noqa: S603
+            if self.done < self.count:
+                try:
+                    process.wait(self.moments.uniform(0, self.latest))
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+                    self.done += 1
+            if process.wait() == 0:
+                return
+            if process.returncode != -signal.SIGKILL:
+                sys.exit(f"it did not go on after kill {self.done}: {process.returncode}")
+            look()
 
 
 def command(out: Path, iterations: int, recipe: str) -> list[str]:
@@ -43,7 +76,6 @@ def reported(out: Path) -> int:
 
 def main(kills: int = 100, iterations: int = 300, seed: int = 0, recipe: str = "pgt") -> None:
     """Print what became of every run."""
-    moments = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["MINARI_DATASETS_PATH"] = str(folder / "data")
@@ -55,36 +87,30 @@ def main(kills: int = 100, iterations: int = 300, seed: int = 0, recipe: str = "
         subprocess.run(command(folder / "whole", iterations, recipe), check=True, **quiet)  # noqa: S603
         lasts = time.monotonic() - began
         whole, _ = checkpoints.latest(folder / "whole" / "checkpoints")
-        done = run = inside = lost = 0
-        while done < kills:
+        run = inside = lost = 0
+        struck = Kills(kills, 1.1 * lasts, seed)
+        while struck.done < kills:
             out, run = folder / f"run{run}", run + 1
-            while True:
-                process = subprocess.Popen(command(out, iterations, recipe), **quiet)  # noqa: S603
-                if done < kills:
-                    try:
-                        process.wait(moments.uniform(0, 1.1 * lasts))
-                    except subprocess.TimeoutExpired:
-                        process.send_signal(signal.SIGKILL)
-                        done += 1
-                if process.wait() == 0:
-                    break
-                if process.returncode != -signal.SIGKILL:
-                    sys.exit(f"resume failed after kill {done}: {process.returncode}")
+
+            def look(out: Path = out) -> None:
+                nonlocal inside, lost
                 inside += bool(list((out / "checkpoints").glob(".*.writing-*")))
                 found, refused = checkpoints.latest(out / "checkpoints")
                 number = 0 if found is None else found.number
                 if refused:
                     sys.exit(f"a kill left a damaged checkpoint: {refused}")
                 lost = max(lost, reported(out) - number)
+
+            struck.until_finished(lambda out=out: command(out, iterations, recipe), look)
             found, _ = checkpoints.latest(out / "checkpoints")
             same = whole.plain == found.plain and all(
                 np.array_equal(whole.arrays[k], found.arrays[k]) for k in whole.arrays
             )
-            print(f"run {run}: {done} kills so far, bit-equal: {same}", flush=True)
+            print(f"run {run}: {struck.done} kills so far, bit-equal: {same}", flush=True)
             if not same or reported(out) != reported(folder / "whole"):
                 sys.exit("the end differs")
-        print(f"{done} kills, {run} runs, all bit-equal; {inside} inside a checkpoint's writing; "
-              f"at most {lost} iteration lost")  # fmt: skip
+        print(f"{struck.done} kills, {run} runs, all bit-equal")
+        print(f"{inside} inside a checkpoint's writing; at most {lost} iteration lost")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ def worthless_candidates_stay_out() -> bool:
 
 
 @says("results.md", "With models to choose the candidates every campaign")
+@says("README.md", "the same rounds without a model at")
 def models_are_worth_it_on_swimmer() -> bool:
     models, free = (last_of("swimmer", way) for way in ("models", "free"))
     return models.min() >= 55 and models.mean() > free.mean() + 10 and len(models) == 5
 
 
 @says("results.md", "No policy was put in charge that earns less")
+@says("README.md", "put in charge on the way none was worse than the one before it")
 def no_campaign_made_things_worse() -> bool:
     rows = [row for way in ("models", "free") for row in campaign_rows("swimmer", way)]
     count, worse = deployments(rows)

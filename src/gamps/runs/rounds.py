@@ -273,8 +273,9 @@ def _promising(folder: Path, error: float, assume: evaluation.Assumption) -> boo
     policies = [rung.policy for rung in read_ladder(folder, opened.ends, assume)]
     known = opened.ends.behaviour if made(opened.ends.behaviour, opened.near) else None
     gains = crossed_gains(policies, opened.near, discount, known, assume, seed)
-    errors = gains.std(axis=0, ddof=1) / np.sqrt(opened.held_out.n_trajectories)
-    return bool((gains.mean(axis=0) > ndtri(1 - error) * errors).any())
+    spread, judges = gains.std(axis=0, ddof=1), opened.held_out.n_trajectories
+    shown = ndtri(1 - error / len(policies)) * spread / np.sqrt(judges)
+    return bool((gains.mean(axis=0) - spread / np.sqrt(len(gains)) > shown).any())
 
 
 def _round(
