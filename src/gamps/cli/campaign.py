@@ -95,12 +95,18 @@ def campaign(
     def collect(acting: Policy, key: jax.Array, n: int) -> Trajectories:
         return datasets.collect(env, acting, key, n=n, steps=steps, workers=min(workers, n))
 
-    if mode == "trials":
-        _finish_trials(try_in_rounds(spec, out, first, collect, say=console.say), spec, out)
-    else:
-        found = play_campaign(spec, out, first, collect, say=console.say)
-        show_rounds(found.rounds)
-        _say_campaign(found, error)
+    with console.bar("campaign", rounds * (2 if mode == "trials" else 3)) as advance:
+
+        def say(line: str) -> None:
+            console.say(line)
+            advance(line)
+
+        if mode == "trials":
+            _finish_trials(try_in_rounds(spec, out, first, collect, say=say), spec, out)
+        else:
+            found = play_campaign(spec, out, first, collect, say=say)
+            show_rounds(found.rounds)
+            _say_campaign(found, error)
     console.say(f"written: {out}")
 
 
