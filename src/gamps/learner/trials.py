@@ -105,7 +105,7 @@ class Imagination(NamedTuple):
             for block in whole.reshape(-1, POOL, rows.shape[1])
         ]
         each = np.concatenate([np.asarray(block, float) for block in blocks])[: len(rows)]
-        return np.nan_to_num(each, nan=-np.inf)
+        return np.where(np.isfinite(each), each, -np.inf)
 
 
 def propose(
