@@ -134,7 +134,7 @@ def test_what_the_models_choose_earns_more():
     assert earned["chosen"] > earned["drawn"]
 
 
-def test_a_campaign_of_trials_is_taken_up_where_it_stood(tmp_path, monkeypatch, capsys):
+def test_a_campaign_of_trials_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     spec = CampaignSpec("golf", TASK, rounds=2, episodes=24, mode="trials", seed=3)
     whole = trials.try_in_rounds(spec, tmp_path / "whole", GOLF.policy(), collect)
     assert len(whole.rounds) == 2
@@ -171,7 +171,7 @@ def _digest(spec):
 
 
 def test_the_command_tries_and_hands_out(tmp_path, capsys):
-    """On the pendulum, from a controller that does nothing: a challenger takes over."""
+    """On the pendulum; a policy is there exactly if a challenger took over."""
     pytest.importorskip("mujoco")
     out = tmp_path / "pendulum"
     main([
@@ -192,3 +192,7 @@ def test_the_command_tries_and_hands_out(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", f"{tmp_path / 'none'}"])
     assert "no round is finished yet" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["campaign", "InvertedPendulum-v5", "--mode", "trials", "--share", "0.9",
+              "--out", f"{tmp_path / 'few'}"])  # fmt: skip
+    assert "leaves 2 episodes to either side of a duel" in " ".join(capsys.readouterr().err.split())

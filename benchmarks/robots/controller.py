@@ -35,10 +35,10 @@ MOST = 200_000  # steps
 LOOKS = 10  # episodes each
 
 
-def worth(model: Any, name: str) -> np.ndarray:
-    """Returns of the mean action from starts of their own."""
-    env, returns = gymnasium.make(name), []
-    for seed in range(LOOKS):
+def worth(model: Any, name: str, steps: int | None = None, looks: int = LOOKS) -> np.ndarray:
+    """Returns of the mean action from starts of their own, cut off after `steps` if given."""
+    env, returns = gymnasium.make(name, max_episode_steps=steps), []
+    for seed in range(looks):
         observation, _ = env.reset(seed=10_000 + seed)
         total, over = 0.0, False
         while not over:

@@ -10,27 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 import gymnasium
-import numpy as np
+from controller import worth
 from sbx import SAC
 
 ROUNDS, LOOKS = 8, 20
-
-
-def worth(model: Any, name: str, steps: int) -> float:
-    """Mean return of the mean action from starts of their own."""
-    env, returns = gymnasium.make(name, max_episode_steps=steps), []
-    for seed in range(LOOKS):
-        observation, _ = env.reset(seed=10_000_000 + seed)
-        total, over = 0.0, False
-        while not over:
-            action, _ = model.predict(observation, deterministic=True)
-            observation, reward, ended, cut, _ = env.step(action)
-            total, over = total + float(reward), ended or cut
-        returns.append(total)
-    return float(np.mean(returns))
 
 
 def main() -> None:
@@ -46,11 +31,11 @@ def main() -> None:
     for seed in given.seeds:
         env = gymnasium.make(given.env, max_episode_steps=given.steps)
         model = SAC("MlpPolicy", env, seed=seed)
-        looks = [worth(model, given.env, given.steps)]
+        looks = [float(worth(model, given.env, given.steps, LOOKS).mean())]
         for _ in range(ROUNDS):
             each = given.episodes * given.steps // ROUNDS
             model.learn(each, reset_num_timesteps=False)
-            looks.append(worth(model, given.env, given.steps))
+            looks.append(float(worth(model, given.env, given.steps, LOOKS).mean()))
             print(seed, f"{looks[-1]:.1f}", flush=True)
         found.append({"seed": seed, "worth_mean_action": looks})
         settings = {"env": given.env, "episodes": given.episodes, "steps": given.steps}

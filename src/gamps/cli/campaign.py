@@ -1,5 +1,6 @@
 """`gamps campaign`: log, learn and deploy in rounds, against an environment."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from gamps.errors import SettingError
 from gamps.policies import Policy
 from gamps.runs.campaign import CampaignSpec, Mode, Played
 from gamps.runs.campaign import campaign as play_campaign
-from gamps.runs.trials import Tried, Tries, try_in_rounds
+from gamps.runs.trials import LOOKS, Tried, Tries, try_in_rounds
 from gamps.trajectories import Trajectories
 
 
@@ -79,12 +80,11 @@ def campaign(
       workers: processes to simulate in.
     """
     check_error(error)
-    least = 24 if mode == "trials" else 10  # six of either in a duel
-    for name, value, bound in (("rounds", rounds, 1), ("episodes", episodes, least)):
+    for name, value, bound in (("rounds", rounds, 1), ("episodes", episodes, 10)):
         if value < bound:
             raise SettingError(name, f"{value}", f"Choose at least {bound}")
-    if mode == "trials" and not 0 < share <= 0.75:
-        raise SettingError("share", f"{share}", "Choose it above 0, and at most 0.75")
+    if mode == "trials":
+        _check_duels(share, rounds, episodes, error)
     first = first_policy(policy, env, std)
     name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
     spec = CampaignSpec(
@@ -108,6 +108,16 @@ def campaign(
             show_rounds(found.rounds)
             _say_campaign(found, error)
     console.say(f"written: {out}")
+
+
+def _check_duels(share: float, rounds: int, episodes: int, error: float) -> None:
+    """Refuse duels of so few episodes that nobody could ever win one."""
+    if not 0 < share < 1:
+        raise SettingError("share", f"{share}", "Choose it between 0 and 1")
+    each = (episodes - round(share * episodes)) // 2
+    if 1 / math.comb(2 * each, each) > error / rounds / LOOKS:
+        problem = f"{share}, which leaves {each} episodes to either side of a duel"
+        raise SettingError("share", problem, "That can show nothing: log more, or try less")
 
 
 def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:

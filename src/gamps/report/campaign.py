@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gamps._utils.figures import panels
+from gamps.errors import RunError
 from gamps.evaluation import DEPLOY
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.report.pictures import CERTIFIED, GREY, NEW, OLD
@@ -27,8 +28,10 @@ def campaign_sections(folder: Path) -> list[Section]:
     if spec.mode == "trials":
         return _of_trials(spec, rounds_in(folder))
     last = [folder / f"round-{k}" for k in range(1, spec.rounds + 1)]
-    past = [history_of(run) for run in last]
-    return _of_certified(spec, max(past, key=len))
+    past = max((history_of(run) for run in last), key=len)
+    if not past:
+        raise RunError(f"{folder}: no round is finished yet. Run gamps campaign again")
+    return _of_certified(spec, past)
 
 
 def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
