@@ -479,11 +479,6 @@ FAULTS = {
         "if not made(policy, data.trajectories):",
         "if False:",
     ),
-    "a round that waits lets what it learned from judge": (
-        "runs/rounds.py",
-        "judged = old.labels.judged\n",
-        "judged = 0\n",
-    ),
     "ties speak for the challenger": (
         "evaluation/duel.py",
         "won = int((new[:, None] > old[None]).sum())",
@@ -501,7 +496,7 @@ FAULTS = {
     ),
     "episodes judge twice": (
         "datasets/reading.py",
-        "labels=Labels(*names, name, count if judged is None else judged),",
+        "labels=Labels(*names, name, count),",
         "labels=Labels(*names, name, 0),",
     ),
     "a mixture of loggers without their shares": (

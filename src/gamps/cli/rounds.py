@@ -35,9 +35,8 @@ def next_(
     itself. If it earns less, the certificate is withdrawn (exit status 5: roll back). Otherwise a
     new policy is learned from the logs of all rounds, starting at the deployed one. Half of the
     new log, which nothing was learned from, judges it against the deployed one. Episodes that
-    judged an earlier round are only learned from. If the other half lets expect no verdict, none is
-    asked for, and the next round may judge by these episodes too. Exit status: 0 deploy, 3 not
-    shown to be better or not judged yet, 4 worse.
+    judged an earlier round are only learned from. Exit status: 0 deploy, 3 not shown to be better,
+    4 worse.
 
     Round k spends the error E / (k (k + 1)). Over all rounds that adds up to E: the chance of ever
     deploying a worse policy. A first round judged by gamps evaluate adds the error it was given.
@@ -67,11 +66,7 @@ def next_(
             run, log, out, dataset, error=error, assume=assume,
             callback=lambda i, metrics, _: show(i, metrics),
         )  # fmt: skip
-    if found is None:
-        say = "not judged yet: what was learned lets expect no verdict by so few episodes"
-        console.say(f"{say}. Log more of the same policy, and run gamps next {out}", "yellow")
-    else:
-        show_verdict(out, found, details=False)
+    show_verdict(out, found, details=False)
     past = history_of(out)
     show_rounds(past)
     spent = sum(one.error for one in past)
@@ -79,7 +74,7 @@ def next_(
         f"chance that any of {len(past)} rounds deployed a worse policy: at most {spent:.3f}"
     )
     console.say(f"written: {out}")
-    sys.exit(STATUS[evaluation.NOT_SHOWN if found is None else found.evaluation.verdict.word])
+    sys.exit(STATUS[found.evaluation.verdict.word])
 
 
 def check_error(error: float) -> None:
@@ -98,6 +93,6 @@ def show_rounds(past: list[Round]) -> None:
     for number, one in enumerate(past, 1):
         promise = "" if one.promise is None else f"{one.promise:.4g}"
         earned = f"{one.earned:.4g} ± {one.earned_error:.2g}"
-        gain = ["" if x is None else f"{x:.4g}" for x in (one.estimate, one.low)]
+        gain = f"{one.estimate:.4g}", f"{one.low:.4g}"
         table.add_row(f"{number}", earned, one.word, *gain, promise)
     console.say(table)

@@ -137,14 +137,13 @@ def of_newest(data: Dataset) -> Trajectories:
     return log
 
 
-def pooled(old: Dataset, new: Dataset, name: str = "", judged: int | None = None) -> Dataset:
+def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
     """A log and what was logged after it, which alone is yet to judge by.
 
     Args:
       old: of one controller or of several.
       new: of the one that is in charge now.
       name: of that one; empty if it is the newest of the old log.
-      judged: how many of the old episodes have been judged by; None is all.
     """
     steps = max(old.trajectories.n_steps, new.trajectories.n_steps)
     parts = [padded(data.trajectories, steps) for data in (old, new)]
@@ -160,7 +159,7 @@ def pooled(old: Dataset, new: Dataset, name: str = "", judged: int | None = None
     return new._replace(
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
         discount=old.discount if new.discount is None else new.discount,
-        labels=Labels(*names, name, count if judged is None else judged),
+        labels=Labels(*names, name, count),
     )
 
 

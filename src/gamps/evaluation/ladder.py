@@ -88,7 +88,7 @@ def rungs(
 
     def promised(found: Sequence[Rung]) -> np.ndarray:
         policies = [rung.policy for rung in found]
-        gains = crossed_gains(policies, log, discount, behaviour, assume, seed)
+        gains = _crossed(policies, log, discount, behaviour, assume, seed)
         return np.asarray(gains.mean(axis=0) - gains.std(axis=0, ddof=1) / math.sqrt(n))
 
     if len(ways) > 1:
@@ -162,7 +162,7 @@ def _reaching(
     return rung(low or high)
 
 
-def crossed_gains(
+def _crossed(
     policies: list[Policy],
     log: Trajectories,
     discount: float,

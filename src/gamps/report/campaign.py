@@ -94,7 +94,7 @@ def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:
     errors = [2 * one.earned_error for one in past]
     axis.errorbar(numbers, [one.earned for one in past], errors, fmt="o-", color=OLD, capsize=3)
     for k, one in enumerate(past, 1):
-        if one.low is not None and one.word == DEPLOY:
+        if one.word == DEPLOY:
             axis.plot([k, k + 1], [one.earned, one.earned + one.low], ":", color=CERTIFIED)
             axis.plot(k + 1, one.earned + one.low, "_", color=CERTIFIED, markersize=14)
     axis.set_xlabel("round")

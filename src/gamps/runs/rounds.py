@@ -5,9 +5,6 @@ fresh episodes of the policy that is in charge; those that judged before are lea
 is α / (k (k + 1)) in round k, whose sum over all rounds is α: the chance that a worse policy is
 *ever* deployed is at most that, however many rounds follow and whenever one stops. A campaign knows
 how many there are, and shares α equally among them.
-
-A round whose training part lets expect no verdict is not judged: it spends no error, and the next
-may judge by its held-out episodes. The last round of a campaign is judged in any case.
 """
 
 import json
@@ -16,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from gamps import datasets, evaluation
 from gamps._utils import atomic_io
@@ -24,9 +20,8 @@ from gamps._utils.console import silent
 from gamps.errors import CertificateError, OutputError, RunError, SettingError
 from gamps.evaluation.duel import Measured, compared
 from gamps.evaluation.estimates import made
-from gamps.evaluation.ladder import crossed_gains
 from gamps.policies import Policy
-from gamps.runs.certificate import certified, judgements, make_ladder, read_ladder, sha256_of
+from gamps.runs.certificate import certified, judgements, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
@@ -34,8 +29,6 @@ from gamps.runs.start import start
 from gamps.trajectories import Trajectories
 
 HISTORY = "history.json"
-WAITING = "not judged yet"
-LEAST = 1e-6  # error that is left where more was spent than planned
 
 
 class Round(NamedTuple):
@@ -44,9 +37,9 @@ class Round(NamedTuple):
     Attributes:
       run: folder of the training.
       log: that it learned from and was judged by.
-      word: the verdict, or `WAITING`.
+      word: the verdict.
       error: that it was judged with.
-      low: lower bound of the improvement over what was in charge; None if it was not judged.
+      low: lower bound of the improvement over what was in charge.
       estimate: the improvement itself.
       earned: mean discounted return of the policy in charge, by its own episodes of this log.
       earned_error: standard error of that.
@@ -57,8 +50,8 @@ class Round(NamedTuple):
     log: str
     word: str
     error: float
-    low: float | None
-    estimate: float | None
+    low: float
+    estimate: float
     earned: float
     earned_error: float
     promise: float | None = None
@@ -135,7 +128,7 @@ def next_round(
     rounds: int | None = None,
     assume: evaluation.Assumption = "nothing",
     callback: Callback = silent,
-) -> RunEvaluation | None:
+) -> RunEvaluation:
     """Learn from the logs of all rounds, and judge what comes out by half of the newest.
 
     The other half chooses the rungs: with a fifth in its place hardly one was found.
@@ -152,9 +145,6 @@ def next_round(
       assume: as for `evaluate_run`.
       callback: called once an iteration.
 
-    Returns:
-      The verdict; None if it is better to wait for more episodes.
-
     Raises:
       SettingError: if the log is not of the policy that is in charge.
     """
@@ -164,20 +154,11 @@ def next_round(
     new = _log_of(policy, log, before)
     past = _past(before, opened)
     name = "" if deployed is None else f"round {len(past) + 1}"
-    old, judged = opened.data, None
-    if past[-1].word == WAITING:  # what was learned from goes first, and judges nothing
-        parts = datasets.split_dataset(old, opened.spec.held_out, seed=opened.spec.seed)
-        old = datasets.pooled(*parts)
-        judged = old.labels.judged
-    _keep(dataset, datasets.pooled(old, new, name, judged), policy)
+    _keep(dataset, datasets.pooled(opened.data, new, name), policy)
     spec = replace(opened.spec, log=dataset, policy="behaviour")
     run = start(spec, out, again=True)
     run.train(callback=callback)
-    share, last = _share(past, error, rounds), len(past) + 1 == rounds
-    if last or _promising(out, share, assume):
-        return _judged(out, past, share, assume)
-    _write(out, [*past, _round(out, open_run(out), WAITING, 0.0, None, None)])
-    return None
+    return _judged(out, past, error_of(len(past) + 1, error, rounds), assume)
 
 
 def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | None:
@@ -231,8 +212,6 @@ def _past(before: Path, opened: OpenRun) -> list[Round]:
     Whatever else has judged the last run since has spent error too.
     """
     past, said = history_of(before), judgements(before)
-    if past and not said and past[-1].word == WAITING:
-        return past
     if not said:
         raise RunError(f"{before}: nobody has judged it. Run gamps evaluate {before} first")
     spent = sum((1 - one["question"]["confidence"]) / 2 ** (one["number"] - 1) for one in said)
@@ -246,50 +225,19 @@ def _judged(
 ) -> RunEvaluation:
     found = evaluate_run(folder, assume=assume, confidence=1 - error)
     verdict, gain = found.evaluation.verdict, found.evaluation.verdict.improvement
-    now = _round(
-        folder, open_run(folder), verdict.word, error, float(gain.low), float(gain.estimate)
-    )
-    _write(folder, [*past, now])
+    now = _round(folder, open_run(folder), verdict.word, error, gain.low, gain.estimate)
+    content = json.dumps([one._asdict() for one in [*past, now]], indent=1) + "\n"
+    atomic_io.write_file(folder / HISTORY, content.encode())
     return found
 
 
-def _write(folder: Path, rounds: list[Round]) -> None:
-    content = json.dumps([one._asdict() for one in rounds], indent=1) + "\n"
-    atomic_io.write_file(folder / HISTORY, content.encode())
-
-
-def _share(past: list[Round], error: float, rounds: int | None) -> float:
-    """What may be spent now: a round that waits leaves its share to the next."""
-    if rounds is None:
-        return error_of(sum(one.word != WAITING for one in past) + 1, error)
-    return max(error * (len(past) + 1) / rounds - sum(one.error for one in past), LEAST)
-
-
-def _promising(folder: Path, error: float, assume: evaluation.Assumption) -> bool:
-    """Whether a rung gains so much on the training part that the held-out part may well show it."""
-    opened = open_run(folder)
-    discount, seed = float(opened.task.discount), opened.spec.seed
-    make_ladder(folder, opened.ends, opened.near, discount, seed=seed, assume=assume)
-    policies = [rung.policy for rung in read_ladder(folder, opened.ends, assume)]
-    known = opened.ends.behaviour if made(opened.ends.behaviour, opened.near) else None
-    gains = crossed_gains(policies, opened.near, discount, known, assume, seed)
-    spread, judges = gains.std(axis=0, ddof=1), opened.held_out.n_trajectories
-    shown = ndtri(1 - error / len(policies)) * spread / np.sqrt(judges)
-    return bool((gains.mean(axis=0) - spread / np.sqrt(len(gains)) > shown).any())
-
-
 def _round(
-    folder: Path,
-    opened: OpenRun,
-    word: str,
-    error: float,
-    low: float | None,
-    estimate: float | None,
+    folder: Path, opened: OpenRun, word: str, error: float, low: float, estimate: float
 ) -> Round:
     own = returns_of(datasets.of_newest(opened.data), float(opened.task.discount))
     deviation = float(own.std(ddof=1) / np.sqrt(len(own)))
     run: Any = opened.progress.run
     return Round(
-        f"{folder}", opened.spec.log, word, error, low, estimate,
+        f"{folder}", opened.spec.log, word, error, float(low), float(estimate),
         float(own.mean()), deviation, run.best_promise,
     )  # fmt: skip
