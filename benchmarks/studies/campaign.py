@@ -59,31 +59,33 @@ class Problem(NamedTuple):
     features: str = ""
 
 
-def problems() -> dict[str, Problem]:
-    """By name."""
-    golf, water, upright = Minigolf(), tanks.TwoTanks(), pendulum.policy()
-    task = "gamps.envs.{}:task".format
-    robot = "benchmarks.robots.known:{}".format
-    clipped = "gamps.envs.swimmer:clipped"
-    return {
-        "minigolf": Problem(golf, golf.policy(), task("minigolf"), minigolf.HORIZON, 5, 200),
-        "tanks": Problem(water, tanks.policy(), task("tanks"), tanks.HORIZON, 5, 100),
-        "pendulum": Problem(pendulum.ID, upright, task("pendulum"), 1_000, 4, 50, 20),
-        "swimmer": Problem(
-            swimmer.ID, swimmer.policy(), task("swimmer"), 200, 8, 50, 20, 1.0, clipped
-        ),
-        "hopper": Problem(
-            "Hopper-v5",
-            known.controller("hopper"),
-            robot("hopper"),
-            1_000,
-            8,
-            50,
-            20,
-            1.0,
-            robot("clipped"),
-        ),
-    }
+def problem_of(name: str) -> Problem:
+    """By name; the reactor and the four tanks need pcgym, benchmarks/process/requirements.txt."""
+    task, robot = "gamps.envs.{}:task".format, "benchmarks.robots.known:{}".format
+    match name:
+        case "minigolf":
+            golf = Minigolf()
+            return Problem(golf, golf.policy(), task(name), minigolf.HORIZON, 5, 200)
+        case "tanks":
+            return Problem(tanks.TwoTanks(), tanks.policy(), task(name), tanks.HORIZON, 5, 100)
+        case "pendulum":
+            return Problem(pendulum.ID, pendulum.policy(), task(name), 1_000, 4, 50, 20)
+        case "swimmer":
+            clipped = "gamps.envs.swimmer:clipped"
+            first = swimmer.policy()
+            return Problem(swimmer.ID, first, task(name), 200, 8, 50, 20, 1.0, clipped)
+        case "hopper":
+            first, clipped = known.controller(name), robot("clipped")
+            return Problem("Hopper-v5", first, robot(name), 1_000, 8, 50, 20, 1.0, clipped)
+    from benchmarks.process import plants
+
+    own = "benchmarks.process.plants:{}".format
+    loop, first, plant = {
+        "reactor": (plants.reactor, plants.reactor_pid(), plants.REACTOR),
+        "four_tanks": (plants.four_tanks, plants.four_tanks_pid(), plants.FOUR_TANKS),
+    }[name]
+    clipped, known_task = own("clipped"), own(f"{name}_task")
+    return Problem(loop, first, known_task, plant.steps, 5, 50, 200, plants.DISCOUNT, clipped)
 
 
 def truth(problem: Problem, policy: Policy) -> tuple[float, float, float]:
@@ -104,7 +106,7 @@ def truth(problem: Problem, policy: Policy) -> tuple[float, float, float]:
 
 def play(name: str, seed: int, folder: Path, way: Way) -> dict[str, Any]:
     """One campaign, and the truth about it."""
-    problem = problems()[name]
+    problem = problem_of(name)
     mode: Mode = "trials" if way in ("models", "free") else "certified"
     spec = CampaignSpec(
         f"{name}-{way}-{seed}", problem.task, problem.rounds, problem.episodes, problem.discount,
