@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -99,6 +100,18 @@ class Shards:
         """Steps of all shards, padding excluded."""
         return sum(entry.steps for entry in self.entries)
 
+    @property
+    def longest(self) -> int:
+        """Steps of the longest trajectory."""
+        return max(int(self._columns(i)[1].max()) for i in range(len(self)))
+
+    @property
+    def sha256(self) -> str:
+        """Of what the selected trajectories are."""
+        told = json.dumps([entry.sha256 for entry in self.entries]) + self.rows_sha256
+        kept = b"" if self.kept is None else np.packbits(self.kept).tobytes()
+        return hashlib.sha256(told.encode() + kept).hexdigest()
+
     def numbers(self, i: int) -> np.ndarray:
         """Which episodes of the log the first rows of a shard are, counted from zero."""
         return self._columns(i)[0]
@@ -138,23 +151,34 @@ class Shards:
                 yield current
                 del current  # or it would be held while the one after the next is read
 
-    def sample(self, steps: int) -> Trajectories:
+    def sample(self, steps: int, seed: int = 0) -> Trajectories:
         """About so many steps in memory, the same share of every shard, or all if there are fewer.
 
-        Shards are by length: some of them only would be episodes of one kind only.
+        Shards are by length: some of them only would be episodes of one kind only. Within a shard
+        episodes are drawn at random: the first ones of a log may differ from the last. They are in
+        the log's order, so that all of a log are what it is in memory.
         """
         share = min(1.0, steps / self.n_steps)
-        longest = max(length for _, length in self.shapes.values())
-        parts = []
-        for i, entry in enumerate(self.entries):
-            rows = math.ceil(share * entry.rows)
+        chosen = [
+            np.random.default_rng([seed, i]).permutation(e.rows)[: math.ceil(share * e.rows)]
+            for i, e in enumerate(self.entries)
+        ]
+        known = [tuple(x[rows] for x in self._columns(i)) for i, rows in enumerate(chosen)]
+        longest, parts = max(int(lengths.max()) for _, lengths in known), []
+        for i, rows in enumerate(chosen):
             fields = vars(self.shard(i)).items()
-            part = {name: np.asarray(v)[:rows] for name, v in fields if name != "before"}
+            part = {name: np.asarray(v)[rows] for name, v in fields if name != "before"}
             for name in part.keys() - {"terminated"}:
-                shape = (rows, longest + (name == "observations"))
-                part[name] = _filled(part[name], shape, repeat=name in REPEATED)
+                steps = longest + (name == "observations")
+                part[name] = _filled(
+                    part[name][:, :steps], (len(rows), steps), repeat=name in REPEATED
+                )
             parts.append(part)
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        order = np.argsort(np.concatenate([numbers for numbers, _ in known]))
+        joined = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+        for name, values in joined.items():
+            if values.dtype.kind == "f":  # as a log in memory has them
+                joined[name] = values.astype(jnp.result_type(float))
         return Trajectories(**jax.device_put(joined))
 
     def only(self, indices: Sequence[int]) -> Shards:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gamps.evaluation.estimates import Case
-from gamps.evaluation.estimators import on_policy
+from gamps.evaluation.estimators import away, on_policy
 from gamps.evaluation.ratio_sums import each
 from gamps.evaluation.support import POOR, graded
 from gamps.evaluation.verdict import Reason, same
@@ -27,7 +27,7 @@ def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) 
     near = [
         _apart(each(one.value) - each(other.value))
         for one, other in zip(assuming, plain, strict=True)
-        if graded(other.log_ratios).grade != POOR and same(other.evidence) is None
+        if graded(other.log_ratios).grade != POOR and same(away(other.evidence)) is None
     ]
     if not near:
         why = "no rung is near enough to the logging policy to check that observations are Markov"

@@ -1,5 +1,6 @@
 """Every estimate of one policy, side by side; the verdict rests on one of them."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -78,37 +79,42 @@ class FittedEvidence:
     Args:
       keys: of the fit, and of the actions at the episodes to judge by.
       learned: episodes to fit Q to.
-      held_out: episodes to judge by.
       discount: γ.
+      horizon: steps of the longest episode to judge by.
     """
 
     def __init__(
         self,
         keys: tuple[Key[Array, ""], Key[Array, ""]],
         learned: Trajectories,
-        held_out: Trajectories,
         discount: float,
+        horizon: int,
     ) -> None:
         self.key_fit, self.key_at = keys
-        self.learned, self.held_out, self.discount = learned, held_out, discount
+        self.learned, self.discount, self.horizon = learned, discount, horizon
         self.features: Any = None
 
-    def __call__(self, policy: Policy) -> Evidence:
-        """Of a policy."""
-        steps = max(self.learned.n_steps, self.held_out.n_steps)
+    def of(self, policy: Policy) -> Callable[[Trajectories, int], Evidence]:
+        """Of a policy: at episodes to judge by, or at a piece of them with its number."""
+        steps = max(self.learned.n_steps, self.horizon)
         if self.features is None:
             self.features = features_of(jax.random.split(self.key_fit)[0], policy, self.learned)
         fitted = fitted_q(
             self.key_fit, policy, self.learned, self.discount, self.features, steps=steps
         )
-        q, v = fitted.at(self.key_at, self.held_out)
-        return evidence(policy, self.held_out, self.discount, q_values=q, state_values=v)
 
-    def base(self, behaviour: Policy | None) -> Evidence | None:
+        def at(log: Trajectories, number: int = 0) -> Evidence:
+            key = jax.random.fold_in(self.key_at, number) if number else self.key_at
+            q, v = fitted.at(key, log, self.horizon)
+            return evidence(policy, log, self.discount, q_values=q, state_values=v)
+
+        return at
+
+    def base(self, behaviour: Policy | None, log: Trajectories) -> Evidence | None:
         """Of the behaviour policy, whose ratios are one; None if it did not make these episodes."""
-        if behaviour is None or not made(behaviour, self.held_out):
+        if behaviour is None or not made(behaviour, log):
             return None
-        return as_behaviour(self(behaviour))
+        return as_behaviour(self.of(behaviour)(log, 0))
 
 
 def as_behaviour(found: Evidence) -> Evidence:
@@ -161,8 +167,8 @@ def cases(
     """
     key_model, *keys = jax.random.split(key, 3)
     discount = float(task.discount)
-    fitted = FittedEvidence((keys[0], keys[1]), learned, held_out, discount)
-    found, base = fitted(policy), fitted.base(behaviour)
+    fitted = FittedEvidence((keys[0], keys[1]), learned, discount, held_out.n_steps)
+    found, base = fitted.of(policy)(held_out, 0), fitted.base(behaviour, held_out)
     by_name = {name: Case(found, name, base) for name in ESTIMATORS if name != DIRECT}
     if model is not None and held_out.mask.size <= RAGGED * int(held_out.mask.sum()):
 

@@ -135,6 +135,11 @@ def whole_episode(found: Evidence) -> np.ndarray:
         return np.log(np.take_along_axis(found.rho, last[:, None], axis=1)[:, 0])
 
 
+def away(found: Evidence) -> float:
+    """By how much a ratio differs from one, at most: not at all, of the logging policy."""
+    return float(np.abs(found.rho[found.mask] - 1).max())
+
+
 def effective(found: Evidence) -> float:
     """The effective number of episodes at the step where fewest carry the estimate.
 

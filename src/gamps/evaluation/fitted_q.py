@@ -60,13 +60,22 @@ class Fitted(eqx.Module):
     policy: Policy
     range: Float[Array, "2"]
 
-    def at(self, key: Key[Array, ""], log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
-        """`[N, T]` Q at the pairs of a log and V at its states."""
-        if log.n_steps > len(self.weights):
-            problem = f"{log.n_steps} steps, fitted to {len(self.weights)}"
+    def at(
+        self, key: Key[Array, ""], log: Trajectories, horizon: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`[N, T]` Q at the pairs of a log and V at its states.
+
+        Args:
+          key: of the policy's actions.
+          log: where.
+          horizon: steps of the episodes that these are some of; those of the log by default.
+        """
+        horizon = log.n_steps if horizon is None else horizon
+        if horizon > len(self.weights):
+            problem = f"{horizon} steps, fitted to {len(self.weights)}"
             raise SettingError("log", problem, "Fit to episodes as long as those to be judged")
         rows, table = _rows(log), np.zeros((2, *log.mask.shape))
-        values = np.stack(_at(key, self, rows, log.n_steps))
+        values = np.stack(_at(key, self, rows, horizon))
         table[:, np.asarray(log.mask)] = values[:, rows.valid]
         return table[0], table[1]
 
@@ -142,7 +151,9 @@ def _rows(log: Trajectories) -> _Rows:
     rows = np.flatnonzero(mask.ravel())
     count = len(rows)
     size = min(BLOCK, 1 << (count - 1).bit_length())  # of a small log one block of its own size
-    rows = np.pad(rows, (0, -count % size), mode="edge")
+    blocks = -(-count // size)
+    few = 1 << max(blocks.bit_length() - 4, 0)  # so that logs of nearly one size are one program
+    rows = np.pad(rows, (0, -(-blocks // few) * few * size - count), mode="edge")
     last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
     goes_on = ~(last & np.asarray(log.terminated)[:, None])
 

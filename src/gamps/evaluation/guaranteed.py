@@ -47,14 +47,28 @@ def betting(numbers: np.ndarray, *, width: float, confidence: float) -> float:
 
 
 def guaranteed_gain(
-    found: Evidence, *, lowest: float, highest: float, largest: float = 4.0, confidence: float
+    ratios: np.ndarray,
+    returns: np.ndarray,
+    *,
+    lowest: float,
+    highest: float,
+    largest: float = 4.0,
+    confidence: float,
 ) -> float:
     """A lower bound of a policy's improvement that holds for any returns within their bounds.
 
     Of (ρ - 1)(G - lowest), paired on the same episodes, cutting ρ off can only take away; what is
-    left is bounded, and its mean's lower bound is by `betting`. Arguments as of `guaranteed`.
+    left is bounded, and its mean's lower bound is by `betting`.
+
+    Args:
+      ratios: of whole episodes, none of them cut off.
+      returns: of the same, discounted.
+      lowest: return that an episode can have.
+      highest: the same.
+      largest: ratio that counts in full; larger is less biased and needs more episodes.
+      confidence: of the bound.
     """
-    ratios, returns = _whole(found, lowest, highest)
+    _check_bounds(returns, lowest, highest)
     span = highest - lowest
     gains = (np.minimum(ratios, largest) - 1) * (returns - lowest)
     return betting(gains + span, width=largest * span, confidence=confidence) - span
@@ -62,14 +76,23 @@ def guaranteed_gain(
 
 def _whole(found: Evidence, lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
     """Ratios and returns of whole episodes, none of them cut off or beyond the bounds."""
-    if not found.seen.all():
-        problem = f"{int((~found.seen.all(axis=1)).sum())} were cut off before the others"
-        raise SettingError("episodes", problem, "Give episodes of one length, or that ended")
+    refuse_cut_off(int((~found.seen.all(axis=1)).sum()))
     returns = found.rewards.sum(axis=1)
+    _check_bounds(returns, lowest, highest)
+    return np.exp(whole_episode(found)), returns
+
+
+def refuse_cut_off(count: int) -> None:
+    """What an episode would have earned after it was cut off is not known."""
+    if count:
+        problem = f"{count} were cut off before the others"
+        raise SettingError("episodes", problem, "Give episodes of one length, or that ended")
+
+
+def _check_bounds(returns: np.ndarray, lowest: float, highest: float) -> None:
     if returns.min() < lowest or returns.max() > highest:
         problem = f"{lowest:g} to {highest:g}, logged {returns.min():g} to {returns.max():g}"
         raise SettingError("range of returns", problem, "Give the range that they can have")
-    return np.exp(whole_episode(found)), returns
 
 
 def guaranteed(

@@ -1,19 +1,26 @@
 """One policy, or a ladder of them, judged by episodes that nothing was learned from."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from gamps.evaluation.agreement import disagreement
-from gamps.evaluation.estimates import Assumption, Case, Estimate, cases, estimates
-from gamps.evaluation.estimators import Evidence, on_policy
-from gamps.evaluation.guaranteed import guaranteed_gain
+from gamps.evaluation.episode_numbers import EpisodeNumbers, Pieces, numbers_of, numbers_over
+from gamps.evaluation.estimates import (
+    Assumption,
+    Case,
+    Estimate,
+    FittedEvidence,
+    cases,
+    estimates,
+)
+from gamps.evaluation.guaranteed import guaranteed_gain, refuse_cut_off
 from gamps.evaluation.intervals import Interval, student
-from gamps.evaluation.ladder import Rung, ladder_cases, markov_cases
-from gamps.evaluation.ratio_sums import by_group, each, value
+from gamps.evaluation.ladder import Rung, fit_keys, ladder_cases, markov_cases
+from gamps.evaluation.ratio_sums import Terms, by_group
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
 from gamps.evaluation.verdict import (
@@ -30,6 +37,7 @@ from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, counted_steps, first_steps, in_pieces
 
+SAMPLE = 500_000  # steps of a log in pieces that are looked at in memory
 WIDER = 1.2  # bounds by ratios of states, whose own error is in no spread
 
 
@@ -68,7 +76,7 @@ class Evaluation(NamedTuple):
 
 
 def judge(
-    given: Sequence[Case],
+    given: Sequence[Case | EpisodeNumbers],
     *,
     bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
@@ -83,7 +91,7 @@ def judge(
     support is only fair it is that of half the error.
 
     Args:
-      given: a case for each policy, all of the same episodes.
+      given: a case, or its numbers, for each policy, all of the same episodes.
       bounds: of the return, if they are known: lower bounds are then guaranteed, however rare the
         episodes are that lose, and each has its share of the error.
       confidence: that none of the lower bounds is wrong.
@@ -91,39 +99,47 @@ def judge(
       groups: that episodes belong to, if they are not independent; groups are then.
       seed: of the critical value.
     """
-    gains = by_group(np.stack([each(case.improvement) for case in given], axis=1), groups)
+    known = [one if isinstance(one, EpisodeNumbers) else numbers_of(one) for one in given]
+    gains = by_group(np.stack([one.gains for one in known], axis=1), groups)
     levels = {grade: (1 + confidence) / 2 if grade == FAIR else confidence for grade in LIMITS}
     critical = {level: critical_value(gains, level, seed=seed) for level in {*levels.values()}}
     judged = []
-    for case, numbers in zip(given, gains.T, strict=True):
-        limits, wider = (STATE_LIMITS, WIDER) if case.assume == "markov" else (LIMITS, 1.0)
-        basis, spread = graded(case.log_ratios, limits), tail(numbers)
+    for one, numbers in zip(known, gains.T, strict=True):
+        limits, wider = (STATE_LIMITS, WIDER) if one.assume == "markov" else (LIMITS, 1.0)
+        basis, spread = graded(one.log_ratios, limits), tail(numbers)
         level = levels.get(basis.grade, confidence)
         half = wider * critical[level] * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-        gain, worth = float(value(case.improvement)), student(case.value, confidence=level)
+        gain, worth = float(one.gains.mean()), _student(one.worths, level)
         improvement = Interval(gain, gain - half, gain + half, level)
         off = wider * (worth.high - worth.estimate)
         worth = Interval(worth.estimate, worth.estimate - off, worth.estimate + off, level)
-        why_not = refusal(case.evidence, basis, spread, worth.estimate, least=limits[FAIR])
+        why_not = refusal(one.returns, one.away, basis, spread, worth.estimate, least=limits[FAIR])
         if bounds is not None:
-            low = _guaranteed(case.evidence, bounds, 1 - (1 - confidence) / len(given))
+            low = _guaranteed(one, bounds, 1 - (1 - confidence) / len(given))
             improvement = Interval(max(gain, low), low, max(gain + half, low), confidence)
-            why_not = same(case.evidence)
+            why_not = same(one.away)
         judged.append(JudgedPolicy(improvement, worth, basis, spread, why_not or refused))
     chosen = _highest(judged)
-    behaviour = student(on_policy(given[0].evidence), confidence=confidence)
+    behaviour = _student(known[0].logged, confidence)
     losing = all(one.refusal is None and one.improvement.high < 0 for one in judged)
     guaranteed = bounds is not None
     verdict = verdict_of(
         judged[chosen], behaviour, len(gains), losing=losing, guaranteed=guaranteed,
-        assume=given[0].assume,
+        assume=known[0].assume,
     )  # fmt: skip
     return Judgement(verdict, chosen, tuple(judged))
 
 
-def _guaranteed(found: Evidence, bounds: tuple[float, float], confidence: float) -> float:
+def _student(numbers: np.ndarray, confidence: float) -> Interval:
+    return student(Terms.of(numbers[:, None]), confidence=confidence)
+
+
+def _guaranteed(one: EpisodeNumbers, bounds: tuple[float, float], confidence: float) -> float:
+    refuse_cut_off(one.cut_off)
     lowest, highest = bounds
-    return guaranteed_gain(found, lowest=lowest, highest=highest, confidence=confidence)
+    return guaranteed_gain(
+        one.ratios, one.returns, lowest=lowest, highest=highest, confidence=confidence
+    )
 
 
 def _highest(judged: Sequence[JudgedPolicy]) -> int:
@@ -137,7 +153,7 @@ def _highest(judged: Sequence[JudgedPolicy]) -> int:
 def evaluate(
     policy: Policy | Sequence[Policy | Rung],
     learned: Trajectories,
-    held_out: Trajectories,
+    held_out: Trajectories | Pieces,
     task: Task,
     *,
     behaviour: Policy | None = None,
@@ -154,7 +170,9 @@ def evaluate(
       policy: to be judged, with the noise that it acts with; or several, such as the ladder that
         `gamps.learn` gives.
       learned: episodes to fit Q to; the policy may have been learned from them too.
-      held_out: episodes to judge by, which neither the policy nor Q has seen.
+      held_out: episodes to judge by, which neither the policy nor Q has seen; in memory, or in
+        pieces, such as `datasets.Shards`, all of which are read. With "markov", and for the
+        estimates beside the verdict's, a sample of those is taken.
       task: its discount, and the bounds of its return if they are declared; and, with a model,
         reward and termination.
       behaviour: the policy that made the log, if it is known: bounds are then narrower.
@@ -170,15 +188,25 @@ def evaluate(
     given = [policy] if isinstance(policy, (Policy, Rung)) else policy
     policies = [one.policy if isinstance(one, Rung) else one for one in given]
     discount = float(task.discount)
-    counted = counted_steps(max(learned.n_steps, held_out.n_steps), discount)
-    learned, held_out = in_pieces(learned, counted), first_steps(held_out, counted)
-    plain = ladder_cases(policies, learned, held_out, discount, behaviour=behaviour, seed=seed)
-    of_each, bounds, refused = plain, task.return_bounds(held_out.n_steps), None
+    pieces: Iterable[Trajectories]
+    if isinstance(held_out, Trajectories):
+        longest, some, pieces = held_out.n_steps, held_out, [held_out]
+    else:
+        longest, some, pieces = held_out.longest, held_out.sample(SAMPLE), held_out
+    counted = counted_steps(max(learned.n_steps, longest), discount)
+    learned, horizon = in_pieces(learned, counted), min(longest, counted)
+    some = first_steps(some, counted)
+    of_each: Sequence[Case | EpisodeNumbers]
+    bounds, refused, by_state = task.return_bounds(horizon), None, []
     if groups is not None:
         bounds = None
     if assume == "markov":
-        of_each = markov_cases(plain, policies, learned, held_out, seed)
-        bounds, refused = None, disagreement(of_each, plain, learned.n_trajectories)
+        plain = ladder_cases(policies, learned, some, discount, behaviour=behaviour, seed=seed)
+        of_each = by_state = markov_cases(plain, policies, learned, some, seed)
+        bounds, refused = None, disagreement(by_state, plain, learned.n_trajectories)
+    else:
+        fitted = FittedEvidence(fit_keys(seed), learned, discount, horizon)
+        of_each = numbers_over(fitted, policies, pieces, behaviour)
     judgement = judge(
         of_each, bounds=bounds, confidence=confidence, refused=refused, groups=groups, seed=seed
     )
@@ -186,9 +214,9 @@ def evaluate(
     beside: dict[str, Case] = {}
     if details:
         key = jax.random.key(seed)
-        beside = cases(key, chosen, learned, held_out, task, model, behaviour=behaviour)
-        if assume == "markov":
-            beside = {BY_STATES: of_each[judgement.chosen]} | beside
+        beside = cases(key, chosen, learned, some, task, model, behaviour=behaviour)
+        if by_state:
+            beside = {BY_STATES: by_state[judgement.chosen]} | beside
     certified = chosen if judgement.verdict.word == DEPLOY else None
     by_name = estimates(beside, confidence=confidence)
     verdict, number, judged = judgement

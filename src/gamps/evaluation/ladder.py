@@ -126,7 +126,7 @@ def _by_histories(log: Trajectories) -> Carried:
 def _by_states(log: Trajectories, seed: int) -> Carried:
     """By ratios of states, of each half by what is fitted to the other."""
     _, halves = _halves(log, seed)
-    fitted = [StateRatios(_keys(seed)[0], half) for half in halves[::-1]]
+    fitted = [StateRatios(fit_keys(seed)[0], half) for half in halves[::-1]]
     seen = np.concatenate([np.asarray(h.mask | h.terminated[:, None]) for h in halves])
 
     def carried(policy: Policy) -> RatioSupport:
@@ -187,7 +187,7 @@ def _halves(log: Trajectories, seed: int) -> tuple[tuple[np.ndarray, ...], list[
     return parts, [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
 
 
-def _keys(seed: int) -> tuple[jax.Array, jax.Array]:
+def fit_keys(seed: int) -> tuple[jax.Array, jax.Array]:
     """Those of `cases`, so that one number is shown of one thing."""
     _, key_fit, key_at = jax.random.split(jax.random.key(seed), 3)
     return key_fit, key_at
@@ -214,9 +214,9 @@ def ladder_cases(
       assume: of the ratios.
       seed: of features and actions.
     """
-    found = FittedEvidence(_keys(seed), learned, held_out, discount)
-    base = found.base(behaviour)
-    plain = [Case(found(policy), ROBUST, base) for policy in policies]
+    found = FittedEvidence(fit_keys(seed), learned, discount, held_out.n_steps)
+    base = found.base(behaviour, held_out)
+    plain = [Case(found.of(policy)(held_out, 0), ROBUST, base) for policy in policies]
     return markov_cases(plain, policies, learned, held_out, seed) if assume == "markov" else plain
 
 
@@ -228,7 +228,7 @@ def markov_cases(
     seed: int,
 ) -> list[Case]:
     """The same cases by ratios of states, which are fitted to the same episodes as Q."""
-    ratios = StateRatios(_keys(seed)[0], learned)
+    ratios = StateRatios(fit_keys(seed)[0], learned)
     return [
         case._replace(evidence=by_states(case.evidence, ratios(policy, held_out)), assume="markov")
         for case, policy in zip(plain, policies, strict=True)

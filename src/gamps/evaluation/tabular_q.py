@@ -26,12 +26,15 @@ class FittedTable(NamedTuple):
     policy: np.ndarray
     features: OneHot
 
-    def at(self, key: Array, log: Trajectories) -> tuple[np.ndarray, np.ndarray]:
+    def at(
+        self, key: Array, log: Trajectories, horizon: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`[N, T]` Q at the pairs of a log and V at its states; nothing is drawn."""
         del key
         mask = np.asarray(log.mask)
         states = _states(self.features, log.states)[mask]
-        left = np.broadcast_to(log.n_steps - 1 - np.arange(log.n_steps), mask.shape)[mask]
+        last = (log.n_steps if horizon is None else horizon) - 1
+        left = np.broadcast_to(last - np.arange(log.n_steps), mask.shape)[mask]
         q = self.q_values[left, states]
         table = np.zeros((2, *mask.shape))
         table[0][mask] = q[np.arange(len(q)), np.asarray(log.actions)[mask]]

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gamps.evaluation.estimators import Evidence
 from gamps.evaluation.intervals import Interval
 from gamps.evaluation.support import (
     FAIR,
@@ -91,7 +90,8 @@ class Verdict(NamedTuple):
 
 
 def refusal(
-    found: Evidence,
+    returns: np.ndarray,
+    apart: float,
     basis: RatioSupport,
     spread: Tail,
     value: float,
@@ -101,16 +101,16 @@ def refusal(
     """Why the estimate for a policy shows nothing, whatever its bound; the cause that binds first.
 
     Args:
-      found: evidence of the policy.
+      returns: of the logged episodes.
+      apart: by how much a ratio of the policy's differs from one, at most.
       basis: support of the estimate.
       spread: of the gain over the episodes.
       value: of the policy, as estimated.
       least: effective episodes, their share of all, and the largest tail index of the ratios.
     """
-    returns = found.rewards.sum(axis=1)
     n, (few, share, most) = len(returns), least
     needed = max(few, share * n)
-    if (reason := same(found)) is not None:
+    if (reason := same(apart)) is not None:
         return reason
     # Effective episodes grow with the log, a heavy tail stays.
     more = basis.ess > 1.5 and not basis.ess < share * n
@@ -140,9 +140,9 @@ def refusal(
     return None
 
 
-def same(found: Evidence) -> Reason | None:
+def same(apart: float) -> Reason | None:
     """Why the logging policy itself is not judged."""
-    if np.abs(found.rho[found.mask] - 1).max() < SAME:
+    if apart < SAME:
         return Reason("it is the logging policy itself", "There is nothing to deploy")
     return None
 

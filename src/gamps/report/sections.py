@@ -145,7 +145,7 @@ def _ratio(setting: Mapping[str, int | float]) -> tuple[Any, str]:
 
 
 def _model(key: Any, opened: OpenRun) -> Section:
-    title, model, log = "What the model is worth", opened.progress.state.model, opened.held_out
+    title, model, log = "What the model is worth", opened.progress.state.model, opened.some_held_out
     if model is None:
         return Section(title, [f"Recipe {opened.spec.recipe} has no model."])
     key_one, key_loop = jax.random.split(key)

@@ -30,6 +30,7 @@ from gamps.trajectories import Trajectories, split
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
 CLIP = 10.0  # of their ratios, but for the paper's own
 SELECTION = 0.2  # share of what is learned from that the paper's recipes choose their policy by
+LEARNED = 1_000_000  # steps of a log on disk that the default learns from, drawn at random
 SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
 
 
@@ -50,7 +51,7 @@ def read(
         datasets.shards_of(spec.log, advance=advance)
     placement.wait("cut into shards")
     shards = datasets.shards_of(spec.log)
-    sample = _sampled(shards)
+    sample = sampled(shards)
     return sample, lambda: build_streamed(spec, shards, sample, over)
 
 
@@ -94,15 +95,24 @@ def build_streamed(
     """As `build`, on a log that is read from disk, a shard at a time."""
     check(spec)
     learned, _ = shards.split(spec.held_out, spec.seed)
-    learned, held_out = learned.split(min(spec.held_out, SELECTION), spec.seed)
+    default = spec.recipe == "default"
+    if not default:
+        learned, held_out = learned.split(min(spec.held_out, SELECTION), spec.seed)
     if spec.some > len(learned):
         raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Take fewer, or all")
-    some = learned.sample(SAMPLE)
+    some = learned.sample(LEARNED if default else SAMPLE)
     part = sample._replace(trajectories=some)
     start = policy_of(spec.policy, part, spec.seed)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
     features = features_of(spec.features, some)
     task, outcomes = task_for(spec.task, part, features, spec.seed)
+    if default:
+        # Its fits take as many updates however long the log: more steps would not be drawn.
+        learner = _default(spec, key, start, some, task, features)
+        if isinstance(learner, Learner):
+            learner.search = _laid_out(learner.search, over)
+        learner.outcomes = outcomes
+        return learner
     search, model = assembled(spec, key, some, task, features)
     streaming.check(search)
 
@@ -120,7 +130,7 @@ def build_streamed(
     return training
 
 
-def _sampled(shards: datasets.Shards) -> datasets.Dataset:
+def sampled(shards: datasets.Shards) -> datasets.Dataset:
     """Some of the log, with what is known of the whole."""
     known = (shards.behaviour, shards.discount, None, shards.densities)
     return datasets.Dataset(shards.sample(SAMPLE), *known)

@@ -9,7 +9,7 @@ from gamps import datasets, evaluation
 from gamps.errors import SettingError
 from gamps.evaluation import Assumption, Rung
 from gamps.runs.certificate import make_ladder, number_of, read_ladder, record, sha256_of
-from gamps.runs.open_run import OpenRun, open_run, unseen
+from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
 from gamps.runs.spec import log_sha256
 from gamps.trajectories import Trajectories
 
@@ -66,7 +66,7 @@ def evaluate_run(
             raise SettingError("log", f"{log} is what the policy was trained on", fix)
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
-        fresh, dropped = unseen(other.trajectories, run.data.trajectories)
+        fresh, dropped = unseen(other.trajectories, own_episodes(run))
         run = run._replace(held_out=fresh, newest=None, groups=None)
         densities = other.densities
     groups = run.groups
@@ -78,7 +78,7 @@ def evaluate_run(
     make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
     question = {
-        "episodes_sha256": sha256_of(run.held_out),
+        "episodes_sha256": _episodes_sha256(run.held_out),
         "policies_sha256": sha256_of([rung.policy for rung in rungs]),
         "confidence": confidence,
         "assume": assume,
@@ -117,6 +117,10 @@ def evaluate_run(
         evaluated,
         None if run.newest is None else against,
     )
+
+
+def _episodes_sha256(episodes: Trajectories | datasets.Shards) -> str:
+    return episodes.sha256 if isinstance(episodes, datasets.Shards) else sha256_of(episodes)
 
 
 def _place(rung: Rung) -> dict[str, Any]:

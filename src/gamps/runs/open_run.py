@@ -1,6 +1,7 @@
 """A run to look at: its specification, its log in two parts, and the progress that was kept."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from gamps import datasets
 from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
-from gamps.runs.build import build
+from gamps.runs.build import LEARNED, SAMPLE, build, build_streamed, sampled
 from gamps.runs.certificate import Ends
 from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named
@@ -24,10 +25,10 @@ class OpenRun(NamedTuple):
 
     Attributes:
       spec: that it was started with.
-      data: the log with what is known of it.
+      data: the log with what is known of it; some of the log, if it is streamed.
       task: the known part of the problem, or the estimated one.
-      learned: episodes that training may have seen.
-      held_out: episodes that it has not.
+      learned: episodes that training may have seen, as many as are held in memory.
+      held_out: episodes that it has not; of a streamed log on disk.
       progress: policy, model and decisions of the last checkpoint.
       done: iterations up to that checkpoint.
       total: iterations in all.
@@ -42,7 +43,7 @@ class OpenRun(NamedTuple):
     data: datasets.Dataset
     task: Task
     learned: Trajectories
-    held_out: Trajectories
+    held_out: Trajectories | datasets.Shards
     progress: Progress
     done: int
     total: int
@@ -51,6 +52,13 @@ class OpenRun(NamedTuple):
     newest: np.ndarray | None
     near: Trajectories
     groups: np.ndarray | None
+
+    @property
+    def some_held_out(self) -> Trajectories:
+        """Held-out episodes to look at, as many as are held in memory."""
+        if isinstance(self.held_out, Trajectories):
+            return self.held_out
+        return self.held_out.sample(SAMPLE)
 
 
 def open_run(run: Path) -> OpenRun:
@@ -61,6 +69,8 @@ def open_run(run: Path) -> OpenRun:
     """
     spec = spec_in(run)
     check_named(spec)
+    if spec.stream:
+        return _open_streamed(run, spec)
     data = datasets.load(spec.log)
     training = build(spec, data)
     progress, done, refused = last_progress(training, run)
@@ -85,13 +95,31 @@ def open_run(run: Path) -> OpenRun:
     )
 
 
-def unseen(log: Trajectories, own: Trajectories) -> tuple[Trajectories, int]:
+def _open_streamed(run: Path, spec: TrainSpec) -> OpenRun:
+    shards = datasets.shards_of(spec.log)
+    data = sampled(shards)
+    training = build_streamed(spec, shards, data)
+    progress, done, refused = last_progress(training, run)
+    learned, held_out = shards.split(spec.held_out, spec.seed)
+    near = learned.sample(LEARNED if spec.recipe == "default" else SAMPLE)
+    first = training.start().best
+    ends = Ends(first, progress.best, data.behaviour or first)
+    parts = (training.task, near, held_out, progress, done, training.total, refused, ends)
+    return OpenRun(spec, data, *parts, None, near, None)
+
+
+def own_episodes(run: OpenRun) -> Iterable[Trajectories]:
+    """All episodes of a run's log."""
+    return datasets.shards_of(run.spec.log) if run.spec.stream else [run.data.trajectories]
+
+
+def unseen(log: Trajectories, own: Iterable[Trajectories]) -> tuple[Trajectories, int]:
     """The episodes of a log that are not among a run's own, and how many were dropped.
 
     Raises:
       SettingError: if fewer than three are left.
     """
-    known = set(_contents(own))
+    known = {content for part in own for content in _contents(part)}
     kept = [i for i, content in enumerate(_contents(log)) if content not in known]
     if len(kept) < 3:
         problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the run"
@@ -101,7 +129,12 @@ def unseen(log: Trajectories, own: Trajectories) -> tuple[Trajectories, int]:
 
 
 def _contents(log: Trajectories) -> Iterator[bytes]:
-    """Each episode as it was, without its padding."""
-    observations, actions = (np.asarray(x) for x in (log.observations, log.actions))
+    """A digest of each episode as it was, without its padding."""
+    # In single precision, as shards are.
+    observations, actions = (
+        np.asarray(x, np.float32 if x.dtype.kind == "f" else None)
+        for x in (log.observations, log.actions)
+    )
     for i, length in enumerate(np.asarray(log.lengths)):
-        yield observations[i, : length + 1].tobytes() + actions[i, :length].tobytes()
+        content = observations[i, : length + 1].tobytes() + actions[i, :length].tobytes()
+        yield hashlib.sha256(content).digest()

@@ -146,9 +146,12 @@ def next_round(
       callback: called once an iteration.
 
     Raises:
-      SettingError: if the log is not of the policy that is in charge.
+      SettingError: if the log is not of the policy that is in charge, or the run was streamed.
     """
     opened = open_run(before)
+    if opened.spec.stream:
+        problem = f"{before} was streamed: logs of several rounds are held in memory"
+        raise SettingError("run", problem, "Train without stream, or on a part of the log")
     deployed = _certified(opened, before)
     policy = opened.ends.behaviour if deployed is None else deployed
     new = _log_of(policy, log, before)

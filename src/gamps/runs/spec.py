@@ -43,9 +43,10 @@ class TrainSpec:
       held_out: share of the episodes that training never sees; the verdict is by them.
       seed: of everything random.
       stream: for a log larger than memory: cut it into shards beside it, once, and read these from
-        disk, the next while one is worked on. For the paper's recipes.
-      some: with stream, number of shards in an iteration, drawn anew; 0 takes all. An iteration
-        then costs the same however long the log.
+        disk, the next while one is worked on. The default learns from a million steps of episodes
+        that are drawn at random, and is judged by all that are held out.
+      some: with stream and a recipe of the paper's, number of shards in an iteration, drawn anew;
+        0 takes all. An iteration then costs the same however long the log.
     """
 
     log: Annotated[str, Positional, arg(metavar="LOG")]
@@ -76,11 +77,9 @@ def check(spec: TrainSpec) -> None:
         name = "features" if spec.features else "model"
         problem = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
         raise SettingError(name, problem, "Leave it out, or take another recipe")
-    if spec.stream and spec.recipe == "default":
-        fix = "Take gamps, ml, pgt or another of the paper's, or leave stream out"
-        raise SettingError("recipe", "default, which needs the whole log in memory", fix)
-    if spec.some < 0 or (spec.some and not spec.stream):
-        raise SettingError("some", f"{spec.some}", "With stream, say how many shards; 0 for all")
+    if spec.some < 0 or (spec.some and (not spec.stream or spec.recipe == "default")):
+        fix = "With stream and a recipe of the paper's, say how many shards; 0 for all"
+        raise SettingError("some", f"{spec.some}", fix)
     if not 0 <= spec.seed < 2**32:
         raise SettingError("seed", f"{spec.seed}", "Choose it from 0 to 4294967295")
     if not 0 < spec.held_out < 1:

@@ -14,7 +14,7 @@ from gamps._utils.console import silent
 from gamps.errors import RunError
 from gamps.learner import Progress
 from gamps.runs import folder, inspection, loop
-from gamps.runs.build import read, weight_ratio
+from gamps.runs.build import LEARNED, read, weight_ratio
 from gamps.runs.certificate import Ends, make_ladder
 from gamps.runs.resolve import check_named, policy_of, task_of
 from gamps.runs.search_training import SearchTraining
@@ -60,6 +60,9 @@ class Run(NamedTuple):
         """What training saw of the newest controller, or as much of it as is held in memory."""
         if isinstance(self.training, SearchTraining) and self.spec.stream:
             return self.training.search.trajectories
+        if self.spec.stream:
+            learned, _ = datasets.shards_of(self.spec.log).split(self.spec.held_out, self.spec.seed)
+            return learned.sample(LEARNED)
         part, _ = datasets.split_dataset(self.data, self.spec.held_out, seed=self.spec.seed)
         return datasets.of_newest(part)
 
