@@ -16,6 +16,7 @@ from gamps.evaluation.estimates import made
 from gamps.runs import rounds, start
 from gamps.runs.campaign import CampaignSpec, campaign, named
 from gamps.runs.evaluate_run import evaluate_run
+from gamps.runs.open_run import open_run
 from gamps.runs.spec import TrainSpec
 from gamps.search import logged_climb
 from gamps.search.values import advantages
@@ -138,6 +139,32 @@ def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
 
 def _said(capsys):
     return " ".join(capsys.readouterr().out.split())
+
+
+def test_several_logs_are_learned_from_as_one(tmp_path, capsys):
+    """Those of the last controller judge; each density is that of the episode's own controller."""
+    first = logged("rounds/may-v0", GOLF.policy(), 0)
+    second = logged("rounds/june-v0", policy(0.7), 1, n=40)
+    both = datasets.load(f"{first}+{second}")
+    assert both.trajectories.n_trajectories == 100
+    assert both.labels.controllers == (first,) * 60 + (second,) * 40
+    assert made(policy(0.7), datasets.of_newest(both))
+    alone = datasets.load(first).trajectories
+    assert np.asarray(both.trajectories.behaviour_log_prob)[:60, : alone.n_steps] == pytest.approx(
+        np.asarray(alone.behaviour_log_prob)
+    )
+    words = ["--task", TASK, "--iterations", "1", "--out", str(tmp_path / "run")]
+    main(["train", first, second, *words])
+    assert open_run(tmp_path / "run").data.labels.newest == second
+    found = evaluate_run(tmp_path / "run")
+    assert (found.by, found.against) == (f"{first}+{second}", "newest")
+    assert found.run.held_out.n_trajectories < 40
+    with pytest.raises(SystemExit):
+        main(["train", first, second, "--stream", *words[:-1], str(tmp_path / "other")])
+    assert "several logs" in capsys.readouterr().err
+    datasets.save("rounds/other-v0", alone, GOLF.policy(), discount=0.5)
+    with pytest.raises(DatasetError, match=r"discount 0\.5, of the first 0\.99"):
+        datasets.load(f"{first}+rounds/other-v0")
 
 
 def test_a_run_that_nobody_judged_has_no_next(tmp_path):

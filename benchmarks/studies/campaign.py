@@ -4,8 +4,8 @@
     python -m benchmarks.studies.campaign FOLDER --problems swimmer --ways models free
 
 Ways: certified by logs, nothing assumed of observations or that they are Markov; or by trials, with
-models or without any. Kept in FOLDER: the campaigns themselves, and campaign.json, all that were
-asked for together. A campaign that is there is not run again.
+models or without any. Kept in FOLDER: the campaigns themselves, and campaign.json, all that it
+holds together. A campaign that is there is not run again.
 Worth: by fresh episodes that no campaign saw, as the policy acts and by its mean action.
 """
 
@@ -154,7 +154,6 @@ def main(
     """Seeds from `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("MINARI_DATASETS_PATH", str(folder / "minari"))
-    found: list[dict[str, Any]] = []
     for name in problems:
         for way in ways:
             rows = []
@@ -162,15 +161,15 @@ def main(
                 path = folder / f"{name}-{way}-{seed}.json"
                 if not path.exists():
                     path.write_text(json.dumps(play(name, seed, folder, way), indent=1) + "\n")
+                    jax.clear_caches()  # or programs of ten campaigns fill a process's memory map
                 rows.append(json.loads(path.read_text()))
-            found += rows
             for what in ("worth", "worth_mean_action"):
                 values = np.array([row[what] for row in rows])
                 print(name, way, what, "mean by round", values.mean(axis=0).round(2).tolist())
                 print("  last", values[:, -1].round(2).tolist(), flush=True)
-    settings = {"problems": problems, "campaigns": campaigns, "first": first, "ways": ways}
-    whole = {"settings": settings, "results": found}
-    (folder / "campaign.json").write_text(json.dumps(whole, indent=1) + "\n")
+    kept = sorted(folder.glob("*-*-*.json"), key=lambda path: path.name)
+    found = [json.loads(path.read_text()) for path in kept]
+    (folder / "campaign.json").write_text(json.dumps({"results": found}, indent=1) + "\n")
     _figure(found).savefig(folder / "campaign.png", dpi=120, bbox_inches="tight")
 
 
@@ -178,7 +177,7 @@ def _figure(found: list[dict[str, Any]]) -> Any:
     """Worth of the policy in charge, by round: each campaign, and their mean."""
     names = list(dict.fromkeys(row["problem"] for row in found))
     colours = {"nothing": "#1d6fa5", "markov": "#2a9d5c", "models": "#c1121f", "free": "#8a6d3b"}
-    figure, axes = figures.panels(1, len(names), width=4.2, height=3.2)
+    figure, axes = figures.panels(1, len(names), width=3.4, height=2.9)
     for axis, name in zip(axes[0], names, strict=True):
         for way, colour in colours.items():
             rows = [r["worth"] for r in found if (r["problem"], r["way"]) == (name, way)]

@@ -119,7 +119,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     research = {"reproduce": Command("", "the paper's tables and figures, one command each")}
     groups = {"user": USER, "more": MORE, "research": research}
     text = HELP.format(version=__version__, **{k: listed(v) for k, v in groups.items()})
+    _compile_quickly()
     run(words, COMMANDS, prog="gamps", description=text)
+
+
+def _compile_quickly() -> None:
+    """Let XLA optimise less, unless it was told how much.
+
+    A command compiles for longer than its programs run, and these are as fast: what takes their
+    time are matrix products, which are not compiled.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_optimization_level" not in flags and "jax" not in sys.modules:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_optimization_level=1".strip()
 
 
 def run(words: Sequence[str], commands: Commands, *, prog: str, description: str) -> None:
@@ -131,6 +143,7 @@ def run(words: Sequence[str], commands: Commands, *, prog: str, description: str
         print(description, end="")
         return
     name, *rest = words
+    rest = one_log(rest) if name == "train" else rest
     if name not in commands:
         known = ", ".join(commands)
         print(f"{prog}: no command {name!r}. Choose one of {known}", file=sys.stderr)
@@ -151,6 +164,17 @@ def run(words: Sequence[str], commands: Commands, *, prog: str, description: str
             raise
         traceback.print_exc()
         _leave(1)
+
+
+def one_log(words: Sequence[str]) -> list[str]:
+    """The words of a command, those before the first option as one.
+
+    Examples:
+      >>> one_log(["may-v0", "june-v0", "--out", "run"])
+      ['may-v0+june-v0', '--out', 'run']
+    """
+    count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return ["+".join(words[:count])] * (count > 0) + list(words[count:])
 
 
 def _call(function: Callable[..., Any], prog: str, words: Sequence[str]) -> None:

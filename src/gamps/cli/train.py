@@ -39,6 +39,9 @@ def train(
     Settings may stand in a TOML file: gamps train LOG --config settings.toml, with lines like
     task = "tanks_task:task"; what the command line says counts more.
 
+    Several logs, of controllers that were in charge one after the other, are learned from together:
+    gamps train LOG1 LOG2 …, the newest last; improvement is then over the newest.
+
     Example: gamps train tanks/day-v0 --task gamps.envs.tanks:task --out runs/tanks
 
     Args:

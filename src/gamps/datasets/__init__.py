@@ -7,17 +7,10 @@ policy and the discount. Logs larger than memory are read by `stream` and `strea
 """
 
 from gamps.datasets.collection import collect, policy_for
+from gamps.datasets.dataset import Dataset, newest, of_newest, pooled, split_dataset
 from gamps.datasets.from_flat import from_flat
 from gamps.datasets.minari_export import LOG_PROB
-from gamps.datasets.reading import (
-    Dataset,
-    load,
-    load_episodes,
-    newest,
-    of_newest,
-    pooled,
-    split_dataset,
-)
+from gamps.datasets.reading import load, load_episodes, names_in
 from gamps.datasets.shard_cache import shards_of
 from gamps.datasets.shard_reader import Shards, open_shards
 from gamps.datasets.shard_writer import write_shards
@@ -42,6 +35,7 @@ __all__ = [
     "from_flat",
     "load",
     "load_episodes",
+    "names_in",
     "newest",
     "of_newest",
     "open_shards",

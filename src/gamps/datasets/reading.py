@@ -8,13 +8,12 @@ the actions, before anything is learned from them.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gamps.datasets.checks import INFO, check_densities, check_not_clipped, extremes_of, naming
+from gamps.datasets.dataset import Dataset, newest, of_newest, together
 from gamps.datasets.hashes import check_hashes
 from gamps.datasets.metadata import (
     behaviour_of,
@@ -24,51 +23,41 @@ from gamps.datasets.metadata import (
     place_of,
     read_metadata,
 )
-from gamps.datasets.writing import LOG_PROB, Labels
+from gamps.datasets.writing import LOG_PROB
 from gamps.errors import DatasetError
-from gamps.policies import Policy
 from gamps.trajectories import (
     Episode,
-    Trajectories,
-    episodes_of,
     from_episodes,
-    padded,
-    split_rows,
 )
 
 FILE = "main_data.hdf5"
 
 
-class Dataset(NamedTuple):
-    """A log with what its metadata say about it.
-
-    Attributes:
-      trajectories: the log, validated.
-      behaviour: the policy that made it, of several controllers the newest; or None if it could
-        not be written down.
-      discount: γ that the log was made for, or None if it was not said.
-      env_spec: Gymnasium's specification of the environment, or None.
-      densities: known, or estimated from the actions.
-      labels: names of columns, controllers and groups.
-    """
-
-    trajectories: Trajectories
-    behaviour: Policy | None
-    discount: float | None
-    env_spec: Any
-    densities: str = "known"
-    labels: Labels = Labels()
-
-
 def load(name: str | Path) -> Dataset:
-    """Read a Minari dataset and check all of it.
+    """Read a Minari dataset, or several as one, and check all of it.
 
     Args:
-      name: a dataset's name, or the path of a folder that was copied from elsewhere.
+      name: a dataset's name, or the path of a folder that was copied from elsewhere; several names
+        with + between them, the newest last, are one log of as many controllers.
 
     Raises:
       DatasetError: naming the field, the episode and the step that cannot be trusted.
     """
+    parts = names_in(name)
+    return together({part: _load(part) for part in parts}) if len(parts) > 1 else _load(name)
+
+
+def names_in(name: str | Path) -> list[str]:
+    """The datasets that a name stands for.
+
+    Examples:
+      >>> names_in("tanks/may-v0+tanks/june-v0")
+      ['tanks/may-v0', 'tanks/june-v0']
+    """
+    return [str(name)] if Path(name).exists() else str(name).split("+")
+
+
+def _load(name: str | Path) -> Dataset:
     folder = place_of(name)
     metadata, env_spec = read_metadata(folder / "data")
     behaviour, discount = behaviour_of(metadata), discount_of(metadata)
@@ -96,71 +85,6 @@ def load(name: str | Path) -> Dataset:
     check_not_clipped(extremes_of(trajectories))
     check_hashes(folder)
     return data
-
-
-def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
-    """As `trajectories.split`, with labels; episodes of one group are in one part.
-
-    Those that have been judged by before are learned from.
-    """
-    n, judged = data.trajectories.n_trajectories, data.labels.judged
-    names = np.asarray(data.labels.groups) if data.labels.groups else np.arange(n)
-    kinds, groups = np.unique(names[judged:], return_inverse=True)
-    chosen = np.isin(groups, split_rows(len(kinds), held_out, seed)[0])
-    chosen = np.concatenate([np.ones(judged, bool), chosen])
-
-    def part(rows: np.ndarray) -> Dataset:
-        controllers, groups = (
-            tuple(name for name, kept in zip(labels, rows, strict=True) if kept) if labels else ()
-            for labels in (data.labels.controllers, data.labels.groups)
-        )
-        log = episodes_of(data.trajectories, np.flatnonzero(rows))
-        labels = data.labels._replace(controllers=controllers, groups=groups, judged=0)
-        return data._replace(trajectories=log, labels=labels)
-
-    return part(chosen), part(~chosen)
-
-
-def newest(data: Dataset) -> np.ndarray:
-    """`[N]`, whether an episode is of the controller that made the log's last one."""
-    if not data.labels.controllers:
-        return np.ones(data.trajectories.n_trajectories, bool)
-    return np.asarray(data.labels.controllers) == data.labels.newest
-
-
-def of_newest(data: Dataset) -> Trajectories:
-    """The episodes of the controller that made the last one."""
-    rows = newest(data)
-    if rows.all():
-        return data.trajectories
-    log: Trajectories = jax.tree.map(lambda x: x[rows], data.trajectories)
-    return log
-
-
-def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
-    """A log and what was logged after it, which alone is yet to judge by.
-
-    Args:
-      old: of one controller or of several.
-      new: of the one that is in charge now.
-      name: of that one; empty if it is the newest of the old log.
-    """
-    steps = max(old.trajectories.n_steps, new.trajectories.n_steps)
-    parts = [padded(data.trajectories, steps) for data in (old, new)]
-    count, more = (part.n_trajectories for part in parts)
-    before = old.labels.controllers or ("first",) * count
-    if name in before:
-        raise DatasetError("controller", f"{name} is among the old ones", "Choose another name")
-    name = name or old.labels.newest or "first"
-    groups: tuple[str, ...] = ()
-    if old.labels.groups and new.labels.groups:
-        groups = old.labels.groups + new.labels.groups
-    names = (old.labels.observations, old.labels.actions, (*before, *(name,) * more), groups)
-    return new._replace(
-        trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
-        discount=old.discount if new.discount is None else new.discount,
-        labels=Labels(*names, name, count),
-    )
 
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:

@@ -28,7 +28,8 @@ class TrainSpec:
     """A training, in values that JSON and TOML hold.
 
     Attributes:
-      log: name of a dataset (gamps import, gamps collect), or its folder.
+      log: name of a dataset (gamps import, gamps collect), or its folder; several names with +
+        between them are logs that several controllers made, the newest last.
       task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one;
         without it reward and termination are estimated from the log, with the log's discount.
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
@@ -77,6 +78,8 @@ def check(spec: TrainSpec) -> None:
         name = "features" if spec.features else "model"
         problem = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
         raise SettingError(name, problem, "Leave it out, or take another recipe")
+    if spec.stream and len(datasets.names_in(spec.log)) > 1:
+        raise SettingError("stream", "several logs", "Import them as one, or leave stream out")
     if spec.some < 0 or (spec.some and (not spec.stream or spec.recipe == "default")):
         fix = "With stream and a recipe of the paper's, say how many shards; 0 for all"
         raise SettingError("some", f"{spec.some}", fix)
@@ -118,6 +121,10 @@ NO_LOG = hashlib.sha256().hexdigest()
 
 def log_sha256(name: str) -> str:
     """SHA-256 of a log's data, so that a run cannot go on with another; `NO_LOG` of none."""
+    if len(parts := datasets.names_in(name)) > 1:
+        digests = [log_sha256(part) for part in parts]
+        joined = hashlib.sha256("".join(digests).encode()).hexdigest()
+        return NO_LOG if NO_LOG in digests else joined
     own = recover_folder(Path(name))
     try:
         folder = own if own.is_dir() else datasets.folder_of(name)
