@@ -147,9 +147,12 @@ def test_the_default_learns_from_a_sample_of_a_longer_log(tmp_path, monkeypatch)
     log = datasets.collect(GOLF, GOLF.policy(), jax.random.key(0), n=120, steps=20)
     datasets.save("golf/log-v0", log, GOLF.policy(), discount=0.99)
     monkeypatch.setattr("gamps.runs.build.LEARNED", 300)
+    monkeypatch.setattr("gamps.runs.build.STARTS", 100)
     run = start(TrainSpec("golf/log-v0", task=TASK, iterations=1, stream=True), tmp_path / "run")
     assert isinstance(run.training, default.Learner)
     seen = int(np.asarray(run.training.trajectories.mask).sum())
     assert 250 < seen < 400
+    looked_at = int(np.asarray(run.training.search.trajectories.mask).sum())
+    assert 60 < looked_at < 180
     held_out = open_run(tmp_path / "run").held_out
     assert held_out.n_trajectories == 60

@@ -31,6 +31,12 @@ from gamps.runs.rounds import returns_of
 from gamps.runs.trials import try_in_rounds
 
 Way = Literal["nothing", "markov", "models", "free"]
+LABELS: dict[Way, str] = {
+    "nothing": "certified",
+    "markov": "certified, Markov",
+    "models": "trials, models",
+    "free": "trials, no model",
+}
 
 
 class Problem(NamedTuple):
@@ -176,7 +182,12 @@ def main(
 def _figure(found: list[dict[str, Any]]) -> Any:
     """Worth of the policy in charge, by round: each campaign, and their mean."""
     names = list(dict.fromkeys(row["problem"] for row in found))
-    colours = {"nothing": "#1d6fa5", "markov": "#2a9d5c", "models": "#c1121f", "free": "#8a6d3b"}
+    colours: dict[Way, str] = {
+        "nothing": "#1d6fa5",
+        "markov": "#2a9d5c",
+        "models": "#c1121f",
+        "free": "#8a6d3b",
+    }
     figure, axes = figures.panels(1, len(names), width=3.4, height=2.9)
     for axis, name in zip(axes[0], names, strict=True):
         for way, colour in colours.items():
@@ -184,9 +195,9 @@ def _figure(found: list[dict[str, Any]]) -> Any:
             for row in rows:
                 axis.plot(row, color=colour, alpha=0.35, linewidth=0.8)
             if rows:
-                label = {"models": "trials, models", "free": "trials, none"}.get(way, way)
+                label = LABELS[way]
                 axis.plot(np.mean(rows, axis=0), color=colour, linewidth=2.4, label=label)
-        axis.set_title(name, fontsize=10)
+        axis.set_title(name.replace("_", " "), fontsize=10)
         axis.set_xlabel("round")
         axis.legend(frameon=False, fontsize=8)
     axes[0, 0].set_ylabel("return of the policy in charge")

@@ -45,15 +45,30 @@ def campaigns(*problems: str) -> str:
     body = []
     for problem, way in kinds:
         rows, last = campaign_rows(problem, way), last_of(problem, way)
-        first = np.mean([row["worth_mean_action"][0] for row in rows])
+        acting = acting_last(problem, way)
         count, worse = deployments(rows)
         body.append([
-            f"{problem}, {WAYS[way]}", f"{len(rows)}", f"{first:.1f}",
-            f"{last.mean():.1f} ± {last.std(ddof=1):.1f}", f"{last.min():.1f}",
-            f"{count}", f"{worse}",
+            f"{problem.replace('_', ' ')}, {WAYS[way]}", f"{len(rows)}",
+            f"{rows[0]['worth'][0]:.3g}",
+            f"{acting.mean():.3g} ± {acting.std(ddof=1):.2g}", f"{acting.min():.3g}",
+            f"{last.mean():.3g}", f"{count}", f"{worse}",
         ])  # fmt: skip
-    header = ["", "campaigns", "at first", "at last", "least", "deployed", "worse"]
+    header = [
+        "", "campaigns", "first controller", "at last", "least", "mean action", "deployed", "worse"
+    ]  # fmt: skip
     return table(header, body)
+
+
+def acting_last(problem: str, way: str) -> np.ndarray:
+    """The same as it acts, with its noise."""
+    return np.array([row["worth"][-1] for row in campaign_rows(problem, way)])
+
+
+def share_of_the_way(problem: str, way: str) -> np.ndarray:
+    """How far campaigns came from the PID to NMPC that knows the model, each as it acts."""
+    limits = load("process")["results"][problem]
+    first, limit = (limits[name]["mean"] for name in ("pid", "oracle"))
+    return (acting_last(problem, way) - first) / (limit - first)
 
 
 def null_campaigns() -> str:

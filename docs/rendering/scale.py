@@ -24,6 +24,21 @@ def drawn() -> str:
     return table(header, rows)
 
 
+def streamed_default() -> str:
+    """What the default takes of a log on disk."""
+    rows = [
+        [
+            f"{int(steps):,}",
+            f"{row['iteration']:.2f} s",
+            *(f"{row[name]['memory']:.2f} GiB" for name in ("train", "evaluate", "report")),
+            f"{row['evaluate']['seconds']:.0f} s",
+        ]
+        for steps, row in load("streamed_default")["results"].items()
+    ]
+    header = ["steps", "iteration", "train", "evaluate", "report", "evaluate, processor"]
+    return table(header, rows)
+
+
 def draws() -> int:
     """How many a cosine was measured with."""
     return len(next(iter(load("drawn")["results"]["near"]["cosines"].values())))

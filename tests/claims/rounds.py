@@ -1,6 +1,13 @@
 """What is said of rounds, and of large and ragged logs."""
 
-from rendering.rounds import campaign_rows, deployments, last_of, ragged_ratio
+from rendering.rounds import (
+    acting_last,
+    campaign_rows,
+    deployments,
+    last_of,
+    ragged_ratio,
+    share_of_the_way,
+)
 from rendering.tables import load
 
 from claims.claim import says
@@ -25,6 +32,30 @@ def no_campaign_made_things_worse() -> bool:
     rows = [row for way in ("models", "free") for row in campaign_rows("swimmer", way)]
     count, worse = deployments(rows)
     return count >= 10 and worse == 0
+
+
+@says("results.md", "Two tanks improve in almost every round")
+def tanks_improve_by_certificates() -> bool:
+    rows = campaign_rows("tanks", "nothing")
+    count, worse = deployments(rows)
+    return count >= 0.9 * sum(len(row["rounds"]) for row in rows) and worse == 0
+
+
+@says("results.md", "a certificate keeps most of the noise")
+def minigolf_keeps_its_noise() -> bool:
+    acting, mean = acting_last("minigolf", "nothing"), last_of("minigolf", "nothing")
+    return bool((mean > acting + 1).all() and (mean > -4).all())
+
+
+@says("results.md", "Trials that models choose come")
+@says("README.md", "of the way from a PID to model-predictive control")
+def models_are_worth_it_in_process_control() -> bool:
+    shares = {
+        way: [share_of_the_way(name, way).mean() for name in ("reactor", "four_tanks")]
+        for way in ("models", "free")
+    }
+    ahead = all(a > b for a, b in zip(shares["models"], shares["free"], strict=True))
+    return min(shares["models"]) >= 0.8 and ahead
 
 
 @says("results.md", "takes less than three times their time")

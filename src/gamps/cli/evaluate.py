@@ -13,7 +13,7 @@ from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
 from gamps.evaluation.verdict import BY_STATES, ROBUST
-from gamps.runs.evaluate_run import Against, RunEvaluation, evaluate_run, rows_of, rungs_of
+from gamps.runs.evaluate_run import Against, RunEvaluation, evaluate_run, rows_of, rungs_of, sampled
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
 COLOURS = {evaluation.DEPLOY: "green", evaluation.NOT_SHOWN: "yellow", evaluation.WORSE: "red"}
@@ -114,7 +114,7 @@ def _details(found: RunEvaluation) -> None:
         f"rung {found.evaluation.chosen + 1} by other estimates",
         ["estimate", "value", bounds, "improvement", bounds],
         caption=f"The verdict rests on {rests_on}. These bounds are of one policy alone; those of "
-        f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.",
+        f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.{sampled(found)}",
     )
     for row in rows_of(estimates):
         table.add_row(*row)

@@ -37,7 +37,8 @@ from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, counted_steps, first_steps, in_pieces
 
-SAMPLE = 500_000  # steps of a log in pieces that are looked at in memory
+SAMPLE = 500_000  # steps of a log in pieces that judge in memory, if it is Markov
+BESIDE = 20_000  # steps of one that other estimates are of: models imagine episodes from each
 WIDER = 1.2  # bounds by ratios of states, whose own error is in no spread
 
 
@@ -192,7 +193,8 @@ def evaluate(
     if isinstance(held_out, Trajectories):
         longest, some, pieces = held_out.n_steps, held_out, [held_out]
     else:
-        longest, some, pieces = held_out.longest, held_out.sample(SAMPLE), held_out
+        few = held_out.sample(SAMPLE if assume == "markov" else BESIDE)
+        longest, some, pieces = held_out.longest, few, held_out
     counted = counted_steps(max(learned.n_steps, longest), discount)
     learned, horizon = in_pieces(learned, counted), min(longest, counted)
     some = first_steps(some, counted)

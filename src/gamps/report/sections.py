@@ -14,7 +14,7 @@ from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.runs import folder, inspection
 from gamps.runs.build import weight_ratio
-from gamps.runs.evaluate_run import RunEvaluation, rows_of, rungs_of
+from gamps.runs.evaluate_run import RunEvaluation, rows_of, rungs_of, sampled
 from gamps.runs.open_run import OpenRun
 from gamps.search.importance import Clip, Window
 
@@ -81,7 +81,7 @@ def _estimates(found: RunEvaluation) -> Section:
     caption = (
         f"Improvement of rung {chosen} by every estimate, with one-sided {bounds} of this rung "
         f"alone. The verdict rests on {rests_on}; the bounds of {' and '.join(UNSPREAD)} leave "
-        "their own error out."
+        f"their own error out.{sampled(found)}"
     )
     return Section(
         "Details: other estimates",

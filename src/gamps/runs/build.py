@@ -1,11 +1,13 @@
 """From a specification to a training, on a log in memory or on disk."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from gamps import datasets
@@ -25,11 +27,12 @@ from gamps.search.placement import laid_out
 from gamps.search.values import Imagined, PerDecisionReturn
 from gamps.search.values.baselines import StateValue
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories, split
+from gamps.trajectories import Trajectories, episodes_of, split
 
 LEARNING_RATE = 0.02  # of the paper's recipes, on any log
 CLIP = 10.0  # of their ratios, but for the paper's own
 SELECTION = 0.2  # share of what is learned from that the paper's recipes choose their policy by
+STARTS = 50_000  # steps of these that an iteration looks at
 LEARNED = 1_000_000  # steps of a log on disk that the default learns from, drawn at random
 SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
 
@@ -110,7 +113,7 @@ def build_streamed(
         # Its fits take as many updates however long the log: more steps would not be drawn.
         learner = _default(spec, key, start, some, task, features)
         if isinstance(learner, Learner):
-            learner.search = _laid_out(learner.search, over)
+            learner.search = _laid_out(_of_some(learner.search, STARTS, spec.seed), over)
         learner.outcomes = outcomes
         return learner
     search, model = assembled(spec, key, some, task, features)
@@ -167,6 +170,17 @@ def assembled(
 def weight_ratio(spec: TrainSpec) -> dict[str, int | float]:
     """How a training takes the ratios in the weights of its fit, such as a run folder keeps it."""
     return {} if spec.recipe in ("default", "gamps_paper") else {"clip": CLIP}
+
+
+def _of_some(search: Search, steps: int, seed: int) -> Search:
+    """On about so many steps of whole episodes, drawn at random: where imagination starts."""
+    log = search.trajectories
+    share = steps / int(log.mask.sum())
+    if share >= 1:
+        return search
+    rows = np.random.default_rng(seed).permutation(len(log.mask))
+    kept = np.sort(rows[: math.ceil(share * len(rows))])
+    return dataclasses.replace(search, trajectories=episodes_of(log, kept))
 
 
 def _laid_out(search: Search, over: Mesh | None) -> Search:

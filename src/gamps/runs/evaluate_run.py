@@ -147,6 +147,11 @@ def rows_of(estimates: dict[str, evaluation.Estimate]) -> list[list[str]]:
     return rows
 
 
+def sampled(found: RunEvaluation) -> str:
+    """What to say of estimates beside the verdict's: of a log on disk they are of some episodes."""
+    return " They are by a random sample of the held-out episodes." if found.run.spec.stream else ""
+
+
 def rungs_of(found: RunEvaluation) -> list[list[str]]:
     """Number, place, effective episodes, improvement and bound of every rung, and what became."""
     rows = []
