@@ -25,9 +25,8 @@ from gamps.envs import tanks
 BLOCK = 1_600  # episodes that are simulated together
 ITERATIONS = 12
 CHILD = """
-import json, resource, sys, time
+import json, resource, sys
 from gamps.cli import main
-at = time.process_time()
 try:
     main(sys.argv[1:])
 except SystemExit as end:

@@ -96,7 +96,7 @@ def test_a_sample_of_a_sorted_log_is_drawn_from_all_of_it(tmp_path):
 
 
 def test_a_streamed_run_learns_and_is_judged_as_one_in_memory(tmp_path, capsys):
-    """The log fits into the sample: the policy is the same, and so is the certificate."""
+    """The log fits into the sample: the same policy and bounds, in single precision."""
     log = datasets.collect(GOLF, GOLF.policy(), jax.random.key(0), n=120, steps=20)
     datasets.save("golf/log-v0", log, GOLF.policy(), discount=0.99)
     found = []
@@ -123,9 +123,8 @@ def test_a_streamed_run_learns_and_is_judged_as_one_in_memory(tmp_path, capsys):
     assert again.number == 1
     main(["report", str(run)])
     assert (run / "report.html").exists()
-    if other.evaluation.policy is not None:
-        main(["export", str(run)])
-        assert (run / "policy").exists()
+    main(["export", str(run), "--which", "learned"])
+    assert (run / "policy").exists()
     with pytest.raises(SettingError, match="in memory"):
         rounds.next_round(run, "golf/log-v0", tmp_path / "next", "golf/all-v0")
     capsys.readouterr()
@@ -141,6 +140,23 @@ def _copied():
     both = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
     datasets.save("golf/copy-v0", both, GOLF.policy(), discount=0.99)
     return "golf/copy-v0"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        datasets.Labels(groups=("a", "b") * 10),
+        datasets.Labels(controllers=("old",) * 10 + ("new",) * 10, newest="new"),
+        datasets.Labels(judged=5),
+    ],
+    ids=["groups", "controllers", "judged"],
+)
+def test_a_log_whose_labels_decide_the_split_is_not_streamed(tmp_path, labels):
+    """Episodes that have judged before would judge again."""
+    log = datasets.collect(GOLF, GOLF.policy(), jax.random.key(0), n=20, steps=20)
+    datasets.save("golf/labelled-v0", log, GOLF.policy(), discount=0.99, labels=labels)
+    with pytest.raises(SettingError, match="has labels"):
+        start(TrainSpec("golf/labelled-v0", task=TASK, stream=True), tmp_path / "run")
 
 
 def test_the_default_learns_from_a_sample_of_a_longer_log(tmp_path, monkeypatch):

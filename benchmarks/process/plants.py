@@ -1,6 +1,6 @@
 """pcgym's stirred tank reactor and four tanks as loops that a PID closes.
 
-    python -m venv ENV; ENV/bin/pip install gamps
+    python -m venv ENV; ENV/bin/pip install ".[minari]"
     ENV/bin/pip install --no-deps -r benchmarks/process/requirements.txt
 
 Model, integrator, set points, ranges and reward (squared error) are pcgym's, as its examples have

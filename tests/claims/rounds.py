@@ -41,7 +41,7 @@ def tanks_improve_by_certificates() -> bool:
     return count >= 0.9 * sum(len(row["rounds"]) for row in rows) and worse == 0
 
 
-@says("results.md", "a certificate keeps most of the noise")
+@says("results.md", "a certificate keeps some of the noise")
 def minigolf_keeps_its_noise() -> bool:
     acting, mean = acting_last("minigolf", "nothing"), last_of("minigolf", "nothing")
     return bool((mean > acting + 1).all() and (mean > -4).all())

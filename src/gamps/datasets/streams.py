@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from gamps.datasets import checks
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import behaviour_of, discount_of, place_of, read_metadata
+from gamps.datasets.metadata import behaviour_of, discount_of, labels_of, place_of, read_metadata
 from gamps.datasets.reading import each_episode, usable_densities
+from gamps.datasets.writing import Labels
 from gamps.policies import Policy
 from gamps.trajectories import Episode, from_episodes
 
@@ -35,6 +36,11 @@ class Stream(NamedTuple):
     def n_trajectories(self) -> int:
         """Episodes, as the metadata say; a pass checks it."""
         return int(self.metadata.get("total_episodes", 0))
+
+    @property
+    def labels(self) -> Labels:
+        """Names of columns, controllers and groups."""
+        return labels_of(self.metadata)
 
     def episodes(self) -> Iterator[Episode]:
         """One pass, with all the checks of `load`: those of the whole log at its end.

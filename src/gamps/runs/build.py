@@ -50,12 +50,25 @@ def read(
     if not spec.stream:
         data = datasets.load(spec.log)
         return data, lambda: build(spec, data, over)
+    refuse_labels(spec.log)
     if jax.process_index() == 0:  # the others take what it has cut
         datasets.shards_of(spec.log, advance=advance)
     placement.wait("cut into shards")
     shards = datasets.shards_of(spec.log)
     sample = sampled(shards)
     return sample, lambda: build_streamed(spec, shards, sample, over)
+
+
+def refuse_labels(log: str) -> None:
+    """Refuse to stream what has to be split by more than its episodes.
+
+    Shards do not know who logged an episode, what it belongs to, or whether it has judged before.
+    """
+    labels = datasets.stream(log).labels
+    for name in ("controllers", "groups", "judged"):
+        if getattr(labels, name):
+            fix = "Leave stream out: in memory its labels count"
+            raise SettingError("stream", f"{log} has labels ({name})", fix)
 
 
 def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> Training:

@@ -11,7 +11,7 @@ import numpy as np
 from gamps import datasets
 from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
-from gamps.runs.build import LEARNED, SAMPLE, build, build_streamed, sampled
+from gamps.runs.build import LEARNED, SAMPLE, build, build_streamed, refuse_labels, sampled
 from gamps.runs.certificate import Ends
 from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named
@@ -96,6 +96,7 @@ def open_run(run: Path) -> OpenRun:
 
 
 def _open_streamed(run: Path, spec: TrainSpec) -> OpenRun:
+    refuse_labels(spec.log)
     shards = datasets.shards_of(spec.log)
     data = sampled(shards)
     training = build_streamed(spec, shards, data)
