@@ -1,6 +1,6 @@
 """Memory and time of the default by the size of the log: what `gamps inspect` foretells.
 
-Usage: python benchmarks/cost.py [--episodes 20 100 400]; each size in a process of its own.
+Usage: python -m benchmarks.cost [--episodes 20 100 400]; each size in a process of its own.
 """
 
 import resource

@@ -5,7 +5,7 @@ filled. Each draws logs of minigolf, assembles GAMPS and times its first step, f
 result. With one seed it is the step of a single search, else all seeds in one program, as
 `gamps reproduce minigolf` runs them.
 
-Usage: python benchmarks/first_step.py [seeds]
+Usage: python -m benchmarks.first_step [--seeds 90]
 """
 
 import statistics
@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import tyro
 
 
 def first_step(folder: str, seeds: int) -> float:
@@ -46,7 +48,7 @@ def first_step(folder: str, seeds: int) -> float:
 def measure(seeds: int) -> list[float]:
     """First steps of four processes that share a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, str(seeds), folder]
+        command = [sys.executable, __file__, "--seeds", str(seeds), "--cache", folder]
         runs = [
             subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
             for _ in range(4)
@@ -54,11 +56,20 @@ def measure(seeds: int) -> list[float]:
     return [float(done.stdout) for done in runs]
 
 
+def main(seeds: int = 90, cache: str = "") -> None:
+    """Say how much sooner later processes have their first step.
+
+    Args:
+      seeds: trained together.
+      cache: folder of compiled programs: time one process with it, in place of several.
+    """
+    if cache:
+        print(first_step(cache, seeds))
+        return
+    first, *later = measure(seeds)
+    after = statistics.median(later)
+    print(f"first process {first:.2f} s, later {after:.2f} s: {first / after:.1f} times sooner")
+
+
 if __name__ == "__main__":
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 90
-    if len(sys.argv) > 2:
-        print(first_step(sys.argv[2], seeds))
-    else:
-        first, *later = measure(seeds)
-        after = statistics.median(later)
-        print(f"first process {first:.2f} s, later {after:.2f} s: {first / after:.1f} times sooner")
+    tyro.cli(main)

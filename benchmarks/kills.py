@@ -5,7 +5,7 @@ started and killed at random moments, from the first import to the last checkpoi
 again until they are finished. Of every run the final checkpoint must equal the unbroken one bit for
 bit, and after every kill no more than one iteration may be missing.
 
-Usage: python benchmarks/kills.py [--kills 100] [--iterations 300] [--recipe pgt]
+Usage: python -m benchmarks.kills [--kills 100] [--iterations 300] [--recipe pgt]
 """
 
 import os

@@ -10,7 +10,7 @@ are at a task are killed at random moments. There must be one result a task, of 
 node: on a cluster of two nodes one is lost. The job must end with one process fewer, and its policy
 equal that of the unbroken job to 1e-6, in double precision.
 
-Usage: python benchmarks/launch_kills.py [--kills 50] [--coordinator 10] [--sweep-kills 200]
+Usage: python -m benchmarks.launch_kills [--kills 50] [--coordinator 10] [--sweep-kills 200]
     [--recipe pgt] [--parts job sweep node]
 """
 

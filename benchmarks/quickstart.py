@@ -1,7 +1,7 @@
 """From an empty environment to a trained policy and its report, timed: the commands of a page.
 
-    python benchmarks/quickstart.py                       # as docs/quickstart.md says
-    python benchmarks/quickstart.py --wheel dist/*.whl    # the same with a built wheel
+    python -m benchmarks.quickstart                       # as docs/quickstart.md says
+    python -m benchmarks.quickstart --wheel dist/*.whl    # the same with a built wheel
 
 All bash blocks of docs/quickstart.md run in one shell, in a temporary clone of what is committed
 (or, with a wheel, in an empty folder), with the cache of compiled programs in it, so that nothing

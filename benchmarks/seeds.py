@@ -3,14 +3,14 @@
 Both do all that a run does: draw the log, assemble the recipe, 100 iterations, exact return of each
 iterate. Prints the ratio of the best of five times each, measured in turns.
 
-Usage: python benchmarks/seeds.py [trajectories] [recipe]
+Usage: python -m benchmarks.seeds [--trajectories 10] [--recipe gamps]
 """
 
-import sys
 import time
 
 import equinox as eqx
 import jax
+import tyro
 
 from gamps import search
 from gamps.envs.two_areas import two_areas
@@ -54,7 +54,16 @@ def ratio(n: int, recipe: str, layout: str = "A") -> float:
     return slow / fast
 
 
+def main(trajectories: int = 10, recipe: str = "gamps") -> None:
+    """Say how many times faster the seeds are together.
+
+    Args:
+      trajectories: of the log.
+      recipe: of gamps.recipes.
+    """
+    times = ratio(trajectories, recipe)
+    print(f"{recipe}, N = {trajectories}: {SEEDS} seeds together are {times:.1f} times faster")
+
+
 if __name__ == "__main__":
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    recipe = sys.argv[2] if len(sys.argv) > 2 else "gamps"
-    print(f"{recipe}, N = {n}: {SEEDS} seeds together are {ratio(n, recipe):.1f} times faster")
+    tyro.cli(main)

@@ -2,7 +2,7 @@
 
 What no log allows: candidates are tried in MuJoCo, whole episodes of 200 steps, undiscounted.
 
-Usage: python benchmarks/swimmer_limit.py [--generations 20] [--seed 0]
+Usage: python -m benchmarks.swimmer_limit [--generations 20] [--seed 0]
 """
 
 import gymnasium

@@ -3,7 +3,7 @@
 The mean reward of the mean action over stretches of 25 steps: in MuJoCo, and in a model fitted to
 the same log from the same starts.
 
-Usage: python benchmarks/swimmer_stall.py [--seeds 2]
+Usage: python -m benchmarks.swimmer_stall [--seeds 2]
 """
 
 import jax

@@ -5,7 +5,7 @@ MuJoCo rollouts that start in the logged states. Whatever is missing then is not
 A random part of the pairs is evaluated in each iteration, since the simulator is a thousand times
 slower than a network. `gamps reproduce swimmer --episodes 1000` is the other half of the answer.
 
-Usage: python benchmarks/swimmer_truth.py --seeds 4 [--pairs 1500] [--out FILE]
+Usage: python -m benchmarks.swimmer_truth --seeds 4 [--pairs 1500] [--out FILE]
 """
 
 import json

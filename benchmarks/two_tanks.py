@@ -4,7 +4,7 @@ For every seed: a log as a table, then `gamps import`, `gamps inspect`, `gamps t
 export`, each a process of its own, as a user runs them. Then the policy controls the true plant,
 after the exported program has been seen to act the same.
 
-Usage: python benchmarks/two_tanks.py [--seeds 20] [--iterations 40]
+Usage: python -m benchmarks.two_tanks [--seeds 20] [--iterations 40]
 """
 
 import csv

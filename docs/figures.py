@@ -22,12 +22,30 @@ NAME = 'font-size="13" font-weight="bold"'
 LETTER = 8.2  # about as wide as a letter of a chip
 FLOOR = 28  # height of a room
 
-STAGES = [  # what each does, and what it hands to the next
-    ("importance", "how likely the policy makes what was logged", "log ρ, effective sample size"),
+STAGES = [  # what each does, and what it passes on
+    ("importance", "how likely the policy makes logged actions", "log ρ, effective sample size"),
     ("weights", "which transitions the gradient needs", "ω"),
-    ("fitting", "the model that they make most likely", "p̂"),
+    ("fitting", "the likeliest model under these weights", "p̂"),
     ("values", "what an action is worth in the model", "Q̂, baseline b"),
     ("gradients", "where and how the sum is taken", "∇J"),
+]
+
+QUESTIONS = [  # a question, the answer that leads to the right, what to do then
+    (("May you experiment", "freely?"), "yes", ("Use an online method:", "PPO or SAC")),
+    (("Did the controller", "act with noise?"), "no", ("Add a little noise,", "and log again")),
+    (("Was each action's", "density logged?"), "no", ("gamps fit-behaviour", "estimates it")),
+    (
+        ("Can you write down", "the reward?"),
+        "no",
+        ("Leave --task out: it is", "estimated from the log"),
+    ),
+    (("Does the log fit", "into memory?"), "no", ("gamps train --stream", "")),
+    (
+        ("Do episodes last", "hundreds of steps?"),
+        "yes",
+        ("The log certifies little:", "campaign --mode trials"),
+    ),
+    (("May a certified policy", "run and be logged?"), "yes", ("gamps next,", "round by round")),
 ]
 
 
@@ -125,10 +143,25 @@ def flow() -> str:
         downward(434, 270, "the next policy"),
         down(126, y + 34, 50, "state, info"),
         down(354, y + 34, 50, "policy"),
-        box("runs", y + 86, "keeps it, goes on from it", x=20, width=212),
+        box("runs", y + 86, "saves it, resumes from it", x=20, width=212),
         box("evaluation", y + 86, "may it be deployed?", x=248, width=212),
     ]
     return svg("flow", "The flow of data through one iteration", y + 136, parts)
+
+
+def choose() -> str:
+    """Questions about a log, and what to do."""
+    parts, y = [], 6.0
+    for number, (question, answer, then) in enumerate(QUESTIONS):
+        parts += [rect(8, y, 196, 50), rect(262, y, 210, 50, line="none")]
+        parts += [text(20, y + 21 + 18 * k, said) for k, said in enumerate(question)]
+        parts += [text(274, y + 21 + 18 * k, said) for k, said in enumerate(then)]
+        parts += [arrow(f"M204 {y + 25:g}H260"), aside(216, y + 18, answer)]
+        if number < len(QUESTIONS) - 1:
+            other = "no" if answer == "yes" else "yes"
+            parts += [down(106, y + 50, 28), aside(116, y + 70, other)]
+        y += 80
+    return svg("choose", "Questions about a log, and what to do", y - 20, parts)
 
 
 def layers() -> str:
@@ -159,5 +192,5 @@ def row(names: list[str], y: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    for function in (flow, layers):
+    for function in (flow, layers, choose):
         (HERE / "figures" / f"{function.__name__}.svg").write_text(function(), encoding="utf-8")

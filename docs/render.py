@@ -17,8 +17,10 @@ sys.path.insert(0, str(HERE))
 from rendering import (  # noqa: E402
     beside,
     certificates,
+    claimed,
     engine,
     evaluation,
+    gallery,
     logs,
     peers,
     reproduction,
@@ -41,6 +43,8 @@ SUBJECTS = (
     scale,
     logs,
     rounds,
+    gallery,
+    claimed,
 )
 
 

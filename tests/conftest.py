@@ -48,6 +48,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(folder)
 
 
+@pytest.fixture
+def short_climbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Climbs on the log of few updates, for tests of what happens around them."""
+    monkeypatch.setattr("gamps.search.logged_climb.TIMES", 1)
+    monkeypatch.setattr("gamps.search.values.advantages.UPDATES", 100)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs() -> Iterator[None]:
     """A file's compiled programs go with it: kept to the end they would fill the memory."""

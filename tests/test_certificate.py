@@ -93,7 +93,7 @@ def test_from_a_verdict_to_the_policy_that_acts(run, capsys):
     assert status("evaluate", run) == 0
     shown = capsys.readouterr().out
     assert "certified" in shown
-    assert "no 150 episodes exclude" in shown
+    assert "150 episodes may show no rare failure" in shown
     found = json.loads((run / "certificate.json").read_text())
     assert found["word"] == "deploy"
     assert {"policy_sha256", "settings_sha256", "log_sha256"} <= found.keys()
@@ -140,6 +140,7 @@ def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
     assert evaluate_run(run).number == 1  # the same question has the same answer
     again = evaluate_run(run, confidence=0.9)
     assert again.number == 2
+    assert (again.error, again.spent) == pytest.approx((0.05, 0.05 + 0.05))
     grades = {"good": 0.95, "fair": 0.975}
     for one in again.evaluation.judged:
         if one.support.grade in grades:
@@ -162,7 +163,7 @@ def test_what_is_assumed_is_part_of_the_question(run):
     }
     kept = json.loads((run / "judgements.jsonl").read_text().splitlines()[-1])
     assert kept["question"]["assume"] == "markov"
-    assert "if what is observed decides what comes next" in kept["why"]
+    assert "assuming that observations are Markov" in kept["why"]
     policy, known = certificate.certified(run, open_run(run).ends)
     assert known["question"] == kept["question"]
     assert certificate.sha256_of(policy) == kept["policy_sha256"]

@@ -1,13 +1,15 @@
 """Numbers on the pages come from result files, and what is said of them in words holds."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import engine as bench
 from benchmarks import studies
-from claims import CLAIMS, DOCS, ROOT, engine, prose, render, tables
+from claims import CLAIMS, DOCS, ROOT, claimed, engine, prose, render, tables
 from gamps import paper
 
 # Numbers that look like results and are not: page, number, what it is. Anything else in prose that
@@ -147,6 +149,45 @@ def test_files_and_commands_that_a_page_names_exist(path):
     assert not re.search(r"gamps\s+bench\b", text), "it is python -m benchmarks.engine"
     for script in re.findall(r"(?:benchmarks|docs|tests)/[\w/]+\.py", text):
         assert (ROOT / script).exists(), script
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
+# benchmarks.process runs in an environment of its own.
+NAMED = {
+    name.rstrip(".")
+    for path in PAGES
+    for name in re.findall(r"python\s+-m\s+(benchmarks\.[\w.]+)", path.read_text(encoding="utf-8"))
+} - {"benchmarks.process"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    # Each takes seconds to import; one is in the standing tier.
+    [
+        pytest.param(m, marks=[] if m.endswith("peers.run") else pytest.mark.full)
+        for m in sorted(NAMED)
+    ],
+)
+def test_a_command_that_a_page_names_starts(module):
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "usage" in done.stdout.lower() or "python -m" in done.stdout
+
+
+@pytest.mark.parametrize("claim", claimed.claims(), ids=lambda claim: claim.file)
+def test_every_row_of_the_claims_page_holds(claim):
+    assert claim.holds(), claim.what
+    assert (DOCS / "results" / claim.file).exists()
+    assert claim.what in page("claims.md")
+    program = claim.command.split()[1:3]  # "-m MODULE", or a script
+    module = program[1].replace(".", "/") if program[0] == "-m" else program[0].removesuffix(".py")
+    assert (ROOT / f"{module}.py").exists() or (ROOT / module).is_dir(), claim.command
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.phrase[:60])

@@ -274,6 +274,7 @@ def test_every_experiment_teaches(name, capsys):
         "false_deploys": "--trials",
         "null_campaigns": "--campaigns",
         "safe_improvement": "--logs",
+        "two_controllers": "--logs",
     }
     for option in (counted.get(name, "--seeds"), "--out", "--quick", "--overwrite"):
         assert option in out

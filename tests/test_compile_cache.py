@@ -174,7 +174,7 @@ def test_the_second_process_steps_sooner():
     """`benchmarks/first_step.py` shows five times and more; a loaded machine is granted half."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("XLA_", "JAX_"))}
     done = subprocess.run(
-        [sys.executable, BENCHMARK, "10"],
+        [sys.executable, BENCHMARK, "--seeds", "10"],
         capture_output=True,
         text=True,
         check=True,

@@ -18,6 +18,7 @@ import pytest
 
 from gamps import datasets
 from gamps.cli import main
+from gamps.datasets.metadata import limits_of
 from gamps.datasets.writing import HASHES, write_hashes
 from gamps.envs import Minigolf, swimmer, tanks
 from gamps.envs.two_areas import two_areas
@@ -32,6 +33,7 @@ from gamps.policies import (
     log_probs,
     rebuild,
 )
+from gamps.runs.resolve import features_of
 from gamps.trajectories import Episode, from_episodes
 
 NAME = "swimmer/random-v0"
@@ -461,7 +463,7 @@ def test_an_action_that_is_no_choice(tmp_path, monkeypatch):
     datasets.load(folder)
     (folder / HASHES).unlink()
     _set(0, "actions", 1, 99)(folder)
-    with pytest.raises(DatasetError, match="99, of 4 choices") as caught:
+    with pytest.raises(DatasetError, match="99, but there are 4 choices") as caught:
         datasets.load(folder)
     assert caught.value.index == (0, 1)
 
@@ -493,7 +495,7 @@ def test_overwriting_replaces_one_dataset_and_no_folder_of_many(
 ):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     datasets.save("many-v0/inner-v0", swimmer_log, swimmer.policy())
-    with pytest.raises(OutputError, match="no dataset"):
+    with pytest.raises(OutputError, match="not a dataset"):
         datasets.save("many-v0", swimmer_log, swimmer.policy(), overwrite=True)
     first = jax.tree.map(lambda x: x[:2], swimmer_log)
     folder = datasets.save("many-v0/inner-v0", first, swimmer.policy(), overwrite=True)
@@ -565,7 +567,7 @@ def test_nothing_is_overwritten_unasked(written, swimmer_log, monkeypatch):
 def test_names_that_are_none(monkeypatch, tmp_path, swimmer_log):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     for name in ("../escape-v0", "swimmer", "a b-v0"):
-        with pytest.raises(DatasetError, match="is no name"):
+        with pytest.raises(DatasetError, match="is not a Minari dataset name"):
             datasets.save(name, swimmer_log, swimmer.policy())
     with pytest.raises(DatasetError, match="no data"):
         datasets.load("nothing-v0")
@@ -626,7 +628,7 @@ def test_bad_settings_are_named():
         datasets.collect(swimmer.ID, swimmer.policy(), jax.random.key(0), n=0)
     with pytest.raises(SettingError, match="positive"):
         datasets.policy_for(swimmer.ID, std=0.0)
-    with pytest.raises(SettingError, match="no limit of its own"):
+    with pytest.raises(SettingError, match="functional environment has no limit"):
         datasets.collect(Minigolf(), Minigolf().policy(), jax.random.key(0), n=1)
 
 
@@ -662,3 +664,47 @@ def test_linear_policies_of_any_environment():
     policy = datasets.policy_for("Swimmer-v5", std=0.2)
     assert isinstance(policy, LinearGaussianPolicy)
     np.testing.assert_allclose(jnp.exp(policy.log_std), 0.2)
+
+
+def test_the_limits_of_the_actuators_are_kept(tmp_path, monkeypatch):
+    """Of the environment, or as given; models see actions as the actuators carry them out."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    policy = tanks.policy(std=2.0)
+    log = datasets.collect(tanks.ID, policy, jax.random.key(0), n=6, steps=5)
+    assert float(log.actions.max()) > 1.0
+    datasets.save("tanks/known-v0", log, policy, env=tanks.ID, discount=0.98)
+    data = datasets.load("tanks/known-v0")
+    assert [limit.tolist() for limit in data.limits] == [[0.0], [1.0]]
+    assert [limit.tolist() for limit in datasets.stream("tanks/known-v0").limits] == [[0.0], [1.0]]
+    features = features_of("", data.trajectories, data.limits)
+    for action, carried_out in ((-3.0, 0.0), (0.5, 0.5), (7.0, 1.0)):
+        state = jnp.array([0.1, 0.2], float)
+        expected = jnp.array([0.1, 0.2, carried_out], float)
+        np.testing.assert_array_equal(features(state, jnp.array([action], float)), expected)
+
+    datasets.save("tanks/unknown-v0", log, policy, discount=0.98)
+    assert datasets.load("tanks/unknown-v0").limits is None
+    given = (np.array([0.2]), np.array([0.8]))
+    datasets.save("tanks/given-v0", log, policy, env=tanks.ID, limits=given)
+    assert [limit.tolist() for limit in datasets.load("tanks/given-v0").limits] == [[0.2], [0.8]]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "found"),
+    [
+        ({"action_space": '{"type": "Box", "low": [-1, -2], "high": [1, 2]}'}, [[-1, -2], [1, 2]]),
+        ({"action_space": '{"type": "Box", "low": [-Infinity], "high": [1]}'}, None),
+        ({"action_space": '{"type": "Box", "low": [1], "high": [1]}'}, None),
+        ({"action_space": '{"type": "Discrete", "n": 3}'}, None),
+        ({"action_space": "{}", "gamps_action_limits": "[[0.0], [1.0]]"}, [[0], [1]]),
+    ],
+)
+def test_limits_of_other_datasets(metadata, found):
+    limits = limits_of(metadata)
+    assert (None if limits is None else [limit.tolist() for limit in limits]) == found
+
+
+@pytest.mark.parametrize("stored", ["[", "3", '["a", "b"]', "[[0.0]]"])
+def test_limits_that_cannot_be_read_are_named(stored):
+    with pytest.raises(DatasetError, match="gamps_action_limits"):
+        limits_of({"action_space": "{}", "gamps_action_limits": stored})

@@ -126,7 +126,7 @@ def test_the_core_install_names_no_cluster():
     [
         (("some",), {}, "devices"),
         (("0",), {}, "devices"),
-        (("1", "", 2, 0), {}, "no coordinator"),
+        (("1", "", 2, 0), {}, "coordinator: missing"),
         (("1", "auto"), {"GAMPS_PROCESSES": "two"}, "GAMPS_PROCESSES"),
     ],
 )

@@ -1,5 +1,6 @@
 """Off-policy evaluation against enumeration, and what it does with episodes that end early."""
 
+import importlib
 import itertools
 import os
 from typing import NamedTuple
@@ -336,7 +337,7 @@ def test_fair_support_halves_the_error():
     assert fair.support.grade == "fair"
     assert fair.improvement.confidence == pytest.approx(0.975)
     assert fair.word == "deploy"
-    assert "only fair" in fair.why
+    assert "stricter than 0.95" in fair.why
     good, _ = judged(0.1, 400, 1)
     assert good.support.grade == "good"
     assert good.improvement.confidence == 0.95
@@ -451,3 +452,14 @@ def test_deploy_is_rarely_said_of_what_is_worse():
         worse += 1
         wrong += verdict.word == "deploy"
     assert wrong <= 0.05 * worse + (2 if worse < 100 else 0)
+
+
+def test_a_model_imagines_from_as_many_episodes_as_there_is_time_for(monkeypatch):
+    one = Episode(np.zeros((41, 1)), np.zeros((40, 1)), np.zeros(40), np.zeros(40))
+    log = from_episodes([one] * 30)
+    module = importlib.import_module("gamps.evaluation.estimates")
+    assert module._few(log) is log
+    monkeypatch.setattr(module, "IMAGINED", 15 * 40 * 40)
+    assert module._few(log).n_trajectories == 15
+    monkeypatch.setattr(module, "IMAGINED", 5 * 40 * 40)
+    assert module._few(log) is None  # an interval of so few says nothing

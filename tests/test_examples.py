@@ -74,7 +74,7 @@ def test_the_examples_of_help_texts(tmp_path):
     other = example_of("train").replace("runs/tanks", "runs/tanks-pgt")
     run(f"{other} --recipe pgt --iterations 3", tmp_path)
     assert "on the same episodes" in run(example_of("compare"), tmp_path)
-    assert "bounds hold together" in run(example_of("evaluate"), tmp_path, statuses=(0, 3, 4))
+    assert "all bounds together" in run(example_of("evaluate"), tmp_path, statuses=(0, 3, 4))
     shutil.rmtree(tmp_path / "data" / "tanks" / "day-v0")  # what is there is not overwritten
     assert "calibration" in run(example_of("fit-behaviour"), tmp_path)
     assert "estimated from the actions" in run("gamps inspect tanks/day-v0", tmp_path)

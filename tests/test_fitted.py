@@ -57,7 +57,7 @@ def test_an_end_is_worth_nothing_and_a_cut_is_not():
 def test_episodes_of_other_lengths():
     short, long = (from_episodes([walk([1, 1, 1], n, ends=False)] * 30) for n in (2, 3))
     fitted = evaluation.fitted_q(KEY, ALWAYS, short, 0.5)
-    with pytest.raises(SettingError, match="3 steps, fitted to 2"):
+    with pytest.raises(SettingError, match="3 steps, but Q was fitted for 2"):
         fitted.at(KEY, long)
     further = evaluation.fitted_q(KEY, ALWAYS, short, 0.5, steps=3)
     assert further.at(KEY, short)[1] == pytest.approx(fitted.at(KEY, short)[1])
@@ -94,7 +94,7 @@ def test_a_value_beyond_every_return_is_not_believed():
     shifted = found._replace(state_values=found.state_values + 30.0)
     verdict = evaluation.judge([case._replace(evidence=shifted)]).verdict
     assert verdict.word == "not shown to be better"
-    assert "beyond every return" in verdict.why
+    assert "outside the range of the logged returns" in verdict.why
 
 
 def test_blocks_add_up():

@@ -391,7 +391,7 @@ def test_an_ensemble_imagines_what_its_members_do():
 def test_an_ensemble_needs_as_many_rollouts_for_each():
     members = stacked(LQ, LQ, LQ)
     for rollouts in (4, 10):
-        with pytest.raises(SettingError, match="among 3 members"):
+        with pytest.raises(SettingError, match="over 3 members"):
             evaluate(Imagined(rollouts=rollouts), LINEAR, Ensemble(members, 3), LQ_TASK, lq_log(1))
 
 

@@ -167,18 +167,18 @@ def test_the_cause_that_binds_comes_first():
     generator = np.random.default_rng(0)
     gains = generator.normal(5.0, 1.0, 12)
     thin = evaluation.judge([shown(gains, np.arange(12) * 3.0)]).verdict
-    assert "1.0 effective episodes of 12" in thin.why or "1.1 effective" in thin.why
+    assert "1.0 effective episodes out of 12" in thin.why or "1.1 effective" in thin.why
     few = evaluation.judge([shown(gains, spread(12))]).verdict
     assert "12 episodes to judge by" in few.why
     assert few.needed == 25
-    assert "25 episodes" in few.advice
+    assert "25 held-out episodes" in few.advice
     gains = np.zeros(100)
     gains[0] = 50.0
     single = evaluation.judge([shown(gains + generator.normal(1, 0.01, 100), spread(100))]).verdict
-    assert "single episodes carry" in single.why
+    assert "single episodes dominate" in single.why
     assert "returns=" in single.advice
     unsure = evaluation.judge([shown(generator.normal(0.1, 1.0, 100), spread(100))]).verdict
-    assert "zero is not excluded" in unsure.why
+    assert "zero is not ruled out" in unsure.why
     assert unsure.needed > 100
     assert str(unsure.needed) in unsure.advice
 

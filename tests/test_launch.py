@@ -22,7 +22,7 @@ from gamps.runs import SearchTraining, TrainSpec, folder, results, start
 from gamps.runs.start import until_free
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "launch_kills.py"
-# A node of its own takes minutes more: GAMPS_FULL=1, or `python benchmarks/launch_kills.py`.
+# A node of its own takes minutes more: GAMPS_FULL=1, or `python -m benchmarks.launch_kills`.
 PARTS = ["job", "sweep", *(["node"] if os.environ.get("GAMPS_FULL") else [])]
 LOG, TASK = "tanks/launch-v0", "gamps.envs.tanks:task"
 
@@ -75,14 +75,14 @@ def test_names_say_what_varies_in_one_order(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"sed": 1}, "sed is no setting"),
+        ({"sed": 1}, "sed is not a setting"),
         ({"seed": []}, "seed is empty"),
         ({"seed": [1, 1]}, "a value twice"),
         ({"seed": [0.5]}, "float"),
         ({"seed": [True]}, "bool"),
         ({"recipe": ["pgt", "best"]}, "best"),
         ({"iterations": [0, 1]}, "iterations"),
-        ({"task": ["a:b", "a;b"]}, "told apart"),
+        ({"task": ["a:b", "a;b"]}, "values apart"),
     ],
 )
 def test_what_is_no_sweep_is_refused_before_anything_runs(tmp_path, settings, match):
@@ -162,9 +162,9 @@ def test_a_run_is_begun_once(tmp_path):
     before = folder.header(out)
     assert start(spec, out, again=True).spec == spec
     assert folder.header(out) == before
-    with pytest.raises(OutputError, match="holds a run already"):
+    with pytest.raises(OutputError, match="already holds a run"):
         start(spec, out)
-    with pytest.raises(RunError, match="another seed, 0 and not 1"):
+    with pytest.raises(RunError, match="another seed, 0, not 1"):
         start(replace(spec, seed=1), out, again=True)
     with folder.locked(out), pytest.raises(RunError, match="another process"):
         until_free(out, seconds=0.2)
@@ -245,9 +245,9 @@ def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
     pytest.importorskip("ray")
     start(TrainSpec(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
     for words, match in (
-        ([str(tmp_path / "run"), "--task", TASK], "is a run, and has one"),
-        ([LOG, "--task", TASK], "out: is needed"),
-        ([LOG], "out: is needed"),
+        ([str(tmp_path / "run"), "--task", TASK], "is a run folder and already has one"),
+        ([LOG, "--task", TASK], "out: missing"),
+        ([LOG], "out: missing"),
     ):
         with pytest.raises(SystemExit):
             main(["launch", *words])

@@ -1,6 +1,7 @@
 """Climbing on the log alone: advantages, what V knows, and whether its gains come true."""
 
 import dataclasses
+import os
 
 import equinox as eqx
 import jax
@@ -13,10 +14,18 @@ from gamps._utils.networks import MLP
 from gamps.envs import Minigolf, TwoTanks, tanks
 from gamps.policies import natural_units
 from gamps.search import logged_climb
-from gamps.search.values import ValueNetwork, logged_advantages, value_network, value_of
+from gamps.search.values import ValueNetwork, advantages, logged_advantages, value_network, value_of
 
 KEY = jax.random.key(11)
 GOLF = Minigolf()
+
+
+@pytest.fixture(autouse=True)
+def reduced(monkeypatch):
+    """The standing tier makes a third of the updates; GAMPS_FULL=1 makes all."""
+    if not os.environ.get("GAMPS_FULL"):
+        monkeypatch.setattr(advantages, "UPDATES", 1_600)
+        monkeypatch.setattr(advantages, "REFIT_UPDATES", 270)
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_commands_show_odd_names_as_they_are(tmp_path, monkeypatch, capsys):
     plain.write_text("{}")
     main(["export", "a[/b]", "--out", "[bold]p", "--which", "learned"])
     shown = capsys.readouterr().out
-    assert "passed over: a[/b]/checkpoints/" in shown
+    assert "skipped a checkpoint: a[/b]/checkpoints/" in shown
     assert "written: [bold]p\n" in shown
 
 
@@ -136,7 +136,7 @@ def test_no_text_of_the_package_holds_markup():
         'output.terminal.print("[bold red]stopped[/]")',
         'table.add_row(f"[{COLOURS[grade]}]{grade}", what)',
         'say(f"[bold {colour}]{word}[/]: {why}", soft_wrap=True)',
-        'refused(lambda error: say(f"[yellow]passed over: {error}"))',
+        'refused(lambda error: say(f"[yellow]skipped: {error}"))',
         "Console(width=120)",
         "Console(markup=True)",
     ],

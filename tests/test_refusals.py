@@ -23,7 +23,7 @@ NAMES = {
 }
 MORE = {
     "features not there": ("features", "nowhere:features", "features: nowhere:features: Module"),
-    "features of another kind": ("features", "gamps.envs.tanks:HORIZON", "is no function"),
+    "features of another kind": ("features", "gamps.envs.tanks:HORIZON", "is not a function"),
     "model of another kind": ("model", "gamps.envs.tanks:HORIZON", "model: gamps.envs.tanks:H"),
     "nothing held out": ("held_out", 0.0, "held_out: 0.0. Choose a share"),
 }
@@ -93,7 +93,7 @@ def test_places_that_are_taken(refused, tmp_path, command):
     (tmp_path / "own" / "results").write_text("mine")
     (tmp_path / "file").write_text("mine")
     said = {
-        "train": "holds a run already",
+        "train": "already holds a run",
         "launch": "a run of another log",
         "sweep": "not a sweep",
     }

@@ -15,6 +15,7 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.report import page, pictures
 
+pytestmark = pytest.mark.usefixtures("short_climbs")
 LOG = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=24, steps=12)
 TASK = ["--task", "gamps.envs.tanks:task"]
 VOID = {"meta", "img", "br"}
@@ -75,8 +76,8 @@ def test_the_report_of_a_run_with_a_model(logged, capsys):
     found = checked(text)
     assert len(text) < 5e6
     shown = " ".join(found.text)
-    headings = ["May it be deployed?", "How it learned", "Which part of the log speaks",
-                "What the model is worth", "Where the new policy differs", "Health of the log",
+    headings = ["May it be deployed?", "How it learned", "How much the log says",
+                "How good the model is", "Where the judged policy differs", "Health of the log",
                 "Details: other estimates", "Settings and versions"]  # fmt: skip
     places = [shown.index(heading) for heading in headings]
     assert places == sorted(places)
@@ -107,7 +108,7 @@ def test_the_report_of_choices_without_a_model(logged):
     main(["report", str(run)])
     shown = " ".join(checked((run / "report.html").read_text(encoding="utf-8")).text)
     assert "has no model" in shown
-    assert "most likely choice is another one" in shown
+    assert "most likely choice has changed" in shown
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +166,7 @@ def test_a_run_judged_by_another_log(logged, capsys):
         main(["evaluate", run, "--log", "tanks/grown-v0"])
     out = capsys.readouterr().out
     assert "24 episodes of the run's own log are left out" in out
-    assert "Of 6 episodes" in out
+    assert "On 6 held-out episodes" in " ".join(out.split())
 
     other = dataclasses.replace(more, actions=np.concatenate([more.actions] * 2, axis=-1))
     datasets.save("tanks/other-v0", other, None, discount=0.98)

@@ -18,18 +18,16 @@ from gamps.runs.campaign import CampaignSpec, campaign, named
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.open_run import open_run
 from gamps.runs.spec import TrainSpec
-from gamps.search import logged_climb
-from gamps.search.values import advantages
 
 GOLF = Minigolf()
 TASK = "gamps.envs.minigolf:task"
 
 
+pytestmark = pytest.mark.usefixtures("short_climbs")
+
+
 @pytest.fixture(autouse=True)
-def short(monkeypatch, tmp_path):
-    """Climbs of few updates: these tests are about what happens around them."""
-    monkeypatch.setattr(logged_climb, "TIMES", 1)
-    monkeypatch.setattr(advantages, "UPDATES", 100)
+def minari(monkeypatch, tmp_path):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
 
 
@@ -70,7 +68,7 @@ def test_only_the_newest_episodes_are_left_to_judge():
     assert made(third.behaviour, held_out.trajectories)
     # Dividing once more must not take judged episodes for granted.
     assert learned.labels.judged == 0
-    with pytest.raises(DatasetError, match="third is among the old ones"):
+    with pytest.raises(DatasetError, match="third is in the old log"):
         datasets.pooled(data, third, "third")
     datasets.save("rounds/all-v0", data.trajectories, data.behaviour, labels=data.labels)
     assert datasets.load("rounds/all-v0").labels == data.labels
@@ -163,7 +161,7 @@ def test_several_logs_are_learned_from_as_one(tmp_path, capsys):
         main(["train", first, second, "--stream", *words[:-1], str(tmp_path / "other")])
     assert "several logs" in capsys.readouterr().err
     datasets.save("rounds/other-v0", alone, GOLF.policy(), discount=0.5)
-    with pytest.raises(DatasetError, match=r"discount 0\.5, of the first 0\.99"):
+    with pytest.raises(DatasetError, match=r"discount 0\.5, but the first log has 0\.99"):
         datasets.load(f"{first}+rounds/other-v0")
 
 

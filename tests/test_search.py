@@ -185,7 +185,7 @@ def test_long_horizons_stay_finite(name, baseline, ratios, discount, dtype):
     assembled = cast(RECIPES[name](log, task, baseline=baseline))
     state = assembled.init(policy, cast(Tabular(jnp.zeros((1, 2, 1)))))
     if isinstance(baseline, StateValue) and name in ("pgt", "reinforce"):
-        with pytest.raises(SettingError, match="without a V"):
+        with pytest.raises(SettingError, match="have no V"):
             assembled.step(jax.random.key(0), state)
         return
     for i in range(3):

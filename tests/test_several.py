@@ -1,5 +1,7 @@
 """Logs of several controllers, and of episodes that belong together."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,9 @@ from gamps import datasets, evaluation
 from gamps.errors import DatasetError
 from gamps.evaluation.ratio_sums import by_group
 from gamps.policies import LinearGaussianPolicy
-from gamps.runs.resolve import policy_of
+from gamps.runs.build import build
+from gamps.runs.resolve import better_controller, policy_of
+from gamps.runs.spec import TrainSpec
 from gamps.tasks import Task
 from gamps.trajectories import Episode, from_episodes
 
@@ -30,9 +34,13 @@ def episode(gain, rng, steps=4):
     return Episode(observations, actions, rewards, density[:, 0])
 
 
-def dataset(n=40):
+def reward(observation, action, following):
+    return -((action[0] - observation[0]) ** 2)
+
+
+def dataset(n=40, gains=(0.1, 0.6)):
     rng = np.random.default_rng(0)
-    log = from_episodes([episode(gain, rng) for gain in (0.1, 0.6) for _ in range(n)])
+    log = from_episodes([episode(gain, rng) for gain in gains for _ in range(n)])
     labels = datasets.Labels(
         ("x",), ("u",), ("old",) * n + ("new",) * n,
         tuple(f"day {i // 4}" for i in range(2 * n)), "new",
@@ -48,6 +56,27 @@ def test_training_starts_at_the_newest_controller():
     assert int(datasets.newest(data).sum()) == 40
     one = policy_of("behaviour", data._replace(labels=datasets.Labels()), 0)
     assert 0.2 < float(one.weights[0, 0]) < 0.5
+
+
+def test_the_search_starts_at_an_older_controller_that_is_shown_to_be_better():
+    """It is told by its densities; a newest controller that is as good or better stays."""
+    worse = dataset(gains=(0.6, 0.1))
+    found = better_controller(worse, policy(0.1), 0.9, 0, worse.trajectories)
+    np.testing.assert_allclose(found.weights, policy(0.6).weights, atol=1e-3)
+    for gains in ((0.1, 0.6), (0.4, 0.4)):
+        data = dataset(gains=gains)
+        assert better_controller(data, policy(gains[1]), 0.9, 0, data.trajectories) is None
+    one = worse._replace(labels=datasets.Labels())
+    assert better_controller(one, policy(0.1), 0.9, 0, one.trajectories) is None
+
+
+def test_a_training_knows_both_controllers(monkeypatch):
+    """It starts at the better one; its ladder leads from the newest."""
+    monkeypatch.setattr(sys.modules[__name__], "TASK", Task(reward, 0.9), raising=False)
+    spec = TrainSpec("in memory", task=f"{__name__}:TASK", iterations=1)
+    training = build(spec, dataset(gains=(0.6, 0.1)))
+    np.testing.assert_allclose(training.start().best.weights, policy(0.6).weights, atol=1e-3)
+    np.testing.assert_allclose(training.controller.weights, policy(0.1).weights, atol=1e-3)
 
 
 def test_groups_are_not_torn_apart():
@@ -95,10 +124,10 @@ def test_a_verdict_by_groups_is_wider():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"judged": -3}, "-3 of 10 episodes were judged by"),
-        ({"judged": 10}, "10 of 10 episodes were judged by"),
-        ({"newest": "nobody"}, "'nobody', the newest controller, made no episode"),
-        ({"controllers": ("old",)}, "1 controllers of 10 episodes"),
+        ({"judged": -3}, "-3 of 10 episodes judged a policy"),
+        ({"judged": 10}, "10 of 10 episodes judged a policy"),
+        ({"newest": "nobody"}, "the newest controller, 'nobody', made no episode"),
+        ({"controllers": ("old",)}, "1 controllers for 10 episodes"),
     ],
 )
 def test_labels_that_contradict_the_log_are_refused(tmp_path, monkeypatch, change, message):

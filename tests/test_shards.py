@@ -123,7 +123,7 @@ def test_choices_stay_whole_numbers(tmp_path):
     (shard,) = write_shards(own, tmp_path / "s", behaviour=policy)
     assert (shard.actions.dtype, shard.observations.dtype) == (jnp.int32, jnp.int32)
     own[5] = own[5]._replace(actions=[0, 99])
-    with pytest.raises(DatasetError, match=r"actions\[5, 1\]: 99, of 4 choices"):
+    with pytest.raises(DatasetError, match=r"actions\[5, 1\]: 99, but there are 4 choices"):
         write_shards(own, tmp_path / "t", behaviour=policy)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
@@ -189,7 +189,7 @@ def test_numbers_and_gaps_of_parquet(tmp_path):
     files.write_table(pyarrow.table(table), tmp_path / "log.parquet")
     read = stream_table(tmp_path / "log.parquet", columns, rows=2)
     assert next(read).actions.tolist() == [[1.0], [2.0]]
-    with pytest.raises(DatasetError, match=r"x\[5\]: nan is no finite number"):
+    with pytest.raises(DatasetError, match=r"x\[5\]: nan is not a finite number"):
         next(read)
 
 
@@ -213,11 +213,11 @@ def test_wrong_densities_are_named_by_episode_and_step(tmp_path):
     [
         ("rewards", lambda x: np.where(np.arange(len(x)) == 2, np.nan, x), r"\[31, 2\]: nan"),
         ("rewards", lambda x: np.full(len(x), 1e300), r"\[31, 0\]: inf"),
-        ("rewards", lambda x: x[:0], r"\[31\]: an episode without a step"),
+        ("rewards", lambda x: x[:0], r"\[31\]: an episode without steps"),
         ("rewards", lambda x: np.float64(1.0), r"\[31\]: a scalar"),
         ("observations", lambda x: x[:-1], r"\[31\]: \d+ entries for"),
-        ("observations", lambda x: x[:, :2], r"\[\d+\]: \(2,\) a step|\(2,\) of kind f a step"),
-        ("actions", lambda x: [[1.0], [1.0, 2.0]], r"\[31\]: no array"),
+        ("observations", lambda x: x[:, :2], r"\[\d+\]: \(2,\) per step|\(2,\) of kind f per step"),
+        ("actions", lambda x: [[1.0], [1.0, 2.0]], r"\[31\]: not an array"),
         ("actions", lambda x: x.astype(str), r"\[31\]: dtype"),
         ("behaviour_log_prob", lambda x: None, r"\[31\]: missing"),
         ("behaviour_log_prob", lambda x: np.full(len(x), -np.inf), r"\[31, 0\]: -inf"),
@@ -504,7 +504,7 @@ def test_shards_of_a_dataset_are_kept_until_it_changes(kept, log):
 
 def test_chunks_make_the_same_dataset(kept, log):
     chunks = (jax.tree.map(lambda x, i=i: x[i : i + 25], log) for i in range(0, 60, 25))
-    folder = datasets.save_chunks("own/chunks-v0", chunks, POLICY, discount=0.9)
+    folder = datasets.save("own/chunks-v0", chunks, POLICY, discount=0.9)
     one, other = datasets.load(NAME), datasets.load(folder)
     pairs = zip(*map(jax.tree.leaves, (one.trajectories, other.trajectories)), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
@@ -515,14 +515,14 @@ def test_chunks_make_the_same_dataset(kept, log):
     wide = dataclasses.replace(log, actions=jnp.concatenate([log.actions] * 2, axis=-1))
     for bad, field in (([], "chunks"), ([log, wide], "actions")):
         with pytest.raises(DatasetError, match=field):
-            datasets.save_chunks("own/bad-v0", iter(bad), POLICY)
+            datasets.save("own/bad-v0", iter(bad), POLICY)
         assert not datasets.folder_of("own/bad-v0").exists()
 
 
 BOUNDED = """
 import resource, sys
 import jax, jax.numpy as jnp, numpy as np
-from gamps.datasets import save_chunks, shards_of, write_shards
+from gamps.datasets import save, shards_of, write_shards
 from gamps.policies import LinearGaussianPolicy
 from gamps.trajectories import Episode, Trajectories
 def peak():
@@ -541,7 +541,7 @@ def chunks(n):
         yield Trajectories(*one, jnp.ones((1, 2000), bool), jnp.zeros(1, bool))
 def whole(n, name):
     shards = write_shards(made(n), sys.argv[1] + name, behaviour=policy, steps=20_000)
-    save_chunks(f"own/{name}-v0", chunks(n // 4), policy)
+    save(f"own/{name}-v0", chunks(n // 4), policy)
     for kept in (shards, shards_of(f"own/{name}-v0", steps=20_000)):
         for shard in kept:
             float(shard.rewards.sum())

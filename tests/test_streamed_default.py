@@ -17,8 +17,6 @@ from gamps.policies import Boltzmann, OneHot
 from gamps.runs import TrainSpec, rounds, start
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.open_run import open_run
-from gamps.search import logged_climb
-from gamps.search.values import advantages
 from gamps.trajectories import Episode, from_episodes, padded
 
 GOLF = Minigolf()
@@ -42,10 +40,11 @@ def ragged(n, seed):
     return episodes
 
 
+pytestmark = pytest.mark.usefixtures("short_climbs")
+
+
 @pytest.fixture(autouse=True)
-def short(monkeypatch, tmp_path):
-    monkeypatch.setattr(logged_climb, "TIMES", 1)
-    monkeypatch.setattr(advantages, "UPDATES", 100)
+def minari(monkeypatch, tmp_path):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
 
 

@@ -185,7 +185,7 @@ def test_the_command_streams_to_the_same_policy(tmp_path, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     assert np.abs(rebuild(last[0]).weights - tanks.policy().weights).max() > 0.05
     network = [*words[:-4], "--model", "network", "--stream", "--out", tmp_path / "unmade"]
-    assert "Minibatches looks at the whole log" in gamps(*network).stderr
+    assert "Minibatches needs the whole log" in gamps(*network).stderr
     assert not (tmp_path / "unmade").exists()
     refused = gamps(*words[:4], "--out", tmp_path / "no", "--stream")
     assert refused.returncode == 2

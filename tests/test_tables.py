@@ -89,7 +89,7 @@ def test_states_may_be_numbered():
     (episode,) = read_table(frame, columns)
     assert episode.observations.tolist() == [4, 0, 2, 2]
     assert episode.observations.dtype.kind == "i"
-    with pytest.raises(DatasetError, match=r"s\[2\]: 0.5 is no choice"):
+    with pytest.raises(DatasetError, match=r"s\[2\]: 0.5 is not a choice"):
         read_table(Frame(**frame.values | {"s": [4, 0.5, 2]}), columns)
 
 
@@ -101,7 +101,7 @@ def test_propensities_are_probabilities(tmp_path):
     np.testing.assert_allclose(first.behaviour_log_prob, np.log([0.25, 0.25]))
     for wrong in (0.0, 1.5, -0.1):
         table[3][5] = wrong
-        with pytest.raises(DatasetError, match=r"p\[4\]: .* is no probability"):
+        with pytest.raises(DatasetError, match=r"p\[4\]: .* cannot be the probability"):
             read_table(write(tmp_path / "log.csv", table, head), columns)
     with pytest.raises(DatasetError, match="propensity: of actions that are numbers"):
         read_table(tmp_path / "log.csv", columns._replace(discrete=False))
@@ -121,7 +121,7 @@ def test_times_may_be_dates(times):
     (episode,) = read_table(frame, columns)
     assert len(episode.rewards) == 3
     swapped = Frame(**frame.values | {"t": [times[1], times[0], times[2]]})
-    with pytest.raises(DatasetError, match=r"t\[2\]: does not grow"):
+    with pytest.raises(DatasetError, match=r"t\[2\]: does not increase"):
         read_table(swapped, columns)
 
 
@@ -168,7 +168,7 @@ def test_controllers_and_groups_are_of_episodes():
 def test_numbers_that_single_precision_cannot_hold_are_named():
     frame = Frame(run=[0] * 3, at=[1.79e9, 1.79e9 + 5, 1.79e9 + 10], u=[0.5] * 3, r=[1.0] * 3)
     episodes = read_table(frame, Columns("run", ("at",), ("u",), "r"))
-    with pytest.raises(DatasetError, match=r"at: around 1\.79e"):
+    with pytest.raises(DatasetError, match=r"at: values around 1\.79e"):
         check_precision(("at",), episodes)
     moved = [e._replace(observations=e.observations - 1.79e9) for e in episodes]
     check_precision(("at",), moved)
@@ -197,7 +197,7 @@ def test_choices_are_whole_numbers(tmp_path):
     columns = Columns("run", ("x", "y"), ("t",), "r", "logp", discrete=True)
     (first, *_) = read_table(write(tmp_path / "log.csv", rows()), columns)
     assert first.actions.dtype.kind == "i"
-    with pytest.raises(DatasetError, match=r"u\[2\]: 0.5 is no choice"):
+    with pytest.raises(DatasetError, match=r"u\[2\]: 0.5 is not a choice"):
         read_table(tmp_path / "log.csv", columns._replace(actions=("u",)))
 
 
@@ -213,18 +213,18 @@ def swap(table, head):
 
 
 DAMAGES = {
-    "no number": (put(5, "x", "high"), r"x\[6\]: 'high' is no number"),
+    "no number": (put(5, "x", "high"), r"x\[6\]: 'high' is not a number"),
     "empty": (put(5, "u", ""), r"u\[6\]: empty"),
-    "nan": (put(2, "r", "nan"), r"r\[3\]: 'nan' is no finite number"),
-    "infinite": (put(7, "logp", "-inf"), r"logp\[8\]: '-inf' is no finite number"),
+    "nan": (put(2, "r", "nan"), r"r\[3\]: 'nan' is not a finite number"),
+    "infinite": (put(7, "logp", "-inf"), r"logp\[8\]: '-inf' is not a finite number"),
     "no episode": (put(0, "run", ""), r"run\[1\]: empty"),
-    "mixed episodes": (swap, r"run\[5\]: episode 0 goes on after another"),
-    "time stands": (put(6, "t", 1), r"t\[7\]: does not grow"),
+    "mixed episodes": (swap, r"run\[5\]: episode 0 continues after another"),
+    "time stands": (put(6, "t", 1), r"t\[7\]: does not increase"),
     "ends early": (put(5, "end", 1), r"end\[6\]: set before the last step"),
-    "another next": (put(5, "nx", 99), r"next_observations\[6\]: not the observation"),
+    "another next": (put(5, "nx", 99), r"next_observations\[6\]: differs from the observation"),
     "short row": (lambda table, head: table[3].pop(), r"row\[4\]: 9 entries, but the heading has"),
     "column missing": (lambda table, head: head.__setitem__(2, "z"), "x: no such column"),
-    "column twice": (lambda table, head: head.__setitem__(3, "x"), "x: stands there twice"),
+    "column twice": (lambda table, head: head.__setitem__(3, "x"), "x: appears more than once"),
     "no rows": (lambda table, head: table.clear(), "run.*: no row"),
 }
 

@@ -319,7 +319,7 @@ SPEC = TrainSpec("log", "gamps.envs.tanks:task")
         ({"task": "gamps.envs.tanks"}, "task: 'gamps.envs.tanks'"),
         ({"task": "gamps.envs.tanks:HORIZON"}, "task: .* is a int"),
         ({"task": "gamps.envs.tanks:clipped"}, r"task: .* failed: TypeError"),
-        ({"features": "gamps.envs.tanks:HORIZON"}, "features: .* is no function"),
+        ({"features": "gamps.envs.tanks:HORIZON"}, "features: .* is not a function"),
         ({"policy": "gamps.envs.tanks:HORIZON"}, "policy: .* is a int"),
         ({"model": "gamps.envs.tanks:clipped"}, "model: .* is a function"),
         ({"features": "gamps.envs.tanks:reward"}, "features: .* failed: TypeError"),
@@ -379,7 +379,7 @@ def test_the_commands_from_training_to_playing(tmp_path, log_name, capsys):
     out = tmp_path / "run"
     main(["train", log_name, *ARGUMENTS, "--out", str(out)])
     shown = capsys.readouterr().out
-    assert "compiling" in shown
+    assert "inspecting it" in shown
     assert "4/4 gradient_norm" in shown
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     main(["resume", str(out)])  # finished: nothing is left to do
@@ -418,7 +418,7 @@ def test_a_verdict_by_command(tmp_path, log_name, capsys):
     words = ["evaluate", str(out), "--log", "tanks/more-v0"]
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
-        main([*words, "--json"])
+        main([*words, "--json", "--details"])
     found = json.loads(capsys.readouterr().out)
     assert (
         caught.value.code == {"deploy": 0, "not shown to be better": 3, "worse": 4}[found["word"]]
@@ -456,13 +456,14 @@ def test_q_is_fitted_to_episodes_that_it_does_not_judge(tmp_path, log_name):
     found = []
     for name, log in (("more", more), ("rich", richer(more, range(20)))):
         datasets.save(f"tanks/{name}-v0", log, tanks.policy(), discount=0.98)
-        given = evaluate_run(out, log=f"tanks/{name}-v0").evaluation.cases["doubly robust"].evidence
+        judged = evaluate_run(out, log=f"tanks/{name}-v0", details=True).evaluation
+        given = judged.cases["doubly robust"].evidence
         discounted = np.asarray(log.rewards) * 0.98 ** np.arange(12)
         np.testing.assert_allclose(given.rewards, discounted, rtol=1e-5)
         found.append(given)
     np.testing.assert_array_equal(found[0].q_values, found[1].q_values)
     np.testing.assert_array_equal(found[0].state_values, found[1].state_values)
-    own = evaluate_run(out)
+    own = evaluate_run(out, details=True)
     expected = split(LOG, own.run.spec.held_out, seed=own.run.spec.seed)[1]
     assert numbers_of(own.run.held_out) == numbers_of(expected)
     assert not set(numbers_of(own.run.learned)) & set(numbers_of(expected))
@@ -492,12 +493,12 @@ def test_settings_from_a_file(tmp_path, log_name, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["train", "--config", str(path)])
     assert caught.value.code == 2
-    assert "iteration is no setting" in capsys.readouterr().err
+    assert "iteration is not a setting" in capsys.readouterr().err
 
 
 @pytest.mark.full
 def test_kill_nine_at_random_moments():
-    """Twenty-five kills; `python benchmarks/kills.py` does a hundred."""
+    """Twenty-five kills; `python -m benchmarks.kills` does a hundred."""
     script = Path(__file__).parent.parent / "benchmarks" / "kills.py"
     size = ["25", "300"]
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}

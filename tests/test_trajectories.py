@@ -82,7 +82,7 @@ def test_validate_refuses_a_mask_with_holes_and_wrong_shapes():
     log = from_episodes([episode(4), episode(3)])
     for mask, message in (
         (log.mask.at[1, 0].set(False), "False before True"),
-        (log.mask.at[1].set(False), "without a step"),
+        (log.mask.at[1].set(False), "without steps"),
         (log.mask[:, :3], "shape"),
     ):
         with pytest.raises(TrajectoryError, match=message):

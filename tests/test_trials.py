@@ -195,4 +195,4 @@ def test_the_command_tries_and_hands_out(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["campaign", "InvertedPendulum-v5", "--mode", "trials", "--share", "0.9",
               "--out", f"{tmp_path / 'few'}"])  # fmt: skip
-    assert "leaves 2 episodes to either side of a duel" in " ".join(capsys.readouterr().err.split())
+    assert "leaves 2 episodes for each side of a duel" in " ".join(capsys.readouterr().err.split())

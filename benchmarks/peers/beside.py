@@ -5,7 +5,7 @@ documentation says, each in a folder of its own: train, save a policy, use it wi
 What is counted and tried goes to beside.json; nothing here is about how good the policies are
 (run.py is), so trainings are short.
 
-Usage: python benchmarks/peers/beside.py --python PEERS/bin/python [--out docs/results/beside.json]
+Usage: python -m benchmarks.peers.beside --python PEERS/bin/python [--out docs/results/beside.json]
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import beside_scripts as scripts
 import h5py
 import jax
 import numpy as np
 import tyro
-from trying import killed, left_in, lines_of, run
 
 import gamps
+from benchmarks.peers import beside_scripts as scripts
+from benchmarks.peers.trying import killed, left_in, lines_of, run
 from gamps import datasets
 from gamps._utils.atomic_io import replace_file
 from gamps.envs import Minigolf

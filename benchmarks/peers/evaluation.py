@@ -4,7 +4,7 @@ Minigolf, policies ever further from the logging one, logs of their own (seeds t
 used). Doubly robust estimates of ours take Q of one half of a log and judge by the other, in turn;
 the rest, and the peers, take the whole.
 
-Usage: python benchmarks/peers/evaluation.py --python PEERS/bin/python [--logs 20] [--out FOLDER]
+Usage: python -m benchmarks.peers.evaluation --python PEERS/bin/python [--logs 20] [--out FOLDER]
 where PEERS has the packages of requirements.txt and requirements-judge.txt.
 """
 

@@ -1,4 +1,4 @@
-"""gamps on the logs of the comparison: its default, and the same with half of the log."""
+"""gamps on the logs of the comparison: its default, with half a log, with an estimated task."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from domains import DOMAINS, GOLF, evaluate, log_of, returns
 from jaxtyping import Array
 
+from benchmarks.peers.domains import DOMAINS, GOLF, evaluate, log_of, returns
 from benchmarks.robots import known
 from benchmarks.studies.simulated import Simulated
 from gamps import datasets
 from gamps.envs import pendulum, swimmer, tanks
 from gamps.learner import ModelClass, Settings, learn, model_classes
+from gamps.models import learned_task
 from gamps.policies import Gaussian, LinearGaussianPolicy, Policy, SoftClipped
 from gamps.search.fitting import Keep
 from gamps.tasks import Task
@@ -46,7 +47,8 @@ STATES = 40  # an iteration, with MuJoCo as the model: a thousand times slower t
 TOGETHER = 8  # logs; programs of dozens would take all memory maps that a process has
 _WORKED = itertools.count()
 HALF = "half"  # of the log, as gamps train leaves to learning
-VARIANTS = ("default", HALF)
+ESTIMATED = "estimated"  # reward and termination, from the log in place of functions
+VARIANTS = ("default", HALF, ESTIMATED)
 
 
 @cache  # other functions would be other programs to compile
@@ -137,6 +139,7 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
     if variant == HALF:
         log, _ = split(log, 0.5, seed=seed)
     behaviour = start(name)
+    quality: dict[str, Any] = {}
     if variant in ("behaviour", "random"):
         value = _measured(name, seed, behaviour if variant == "behaviour" else at_random(name))
         if variant == "random":  # it has no mean action to speak of
@@ -148,21 +151,28 @@ def work(cell: dict[str, Any]) -> dict[str, Any]:
         if family != "minigolf":  # members are alike, and each of them simulates every step
             settings = settings._replace(states=STATES, members=2)
     began, processor = time.perf_counter(), time.process_time()
+    if variant == ESTIMATED:
+        task, fit = learned_task(jax.random.key(seed), log, float(task.discount), FEATURES[family])
+        quality = {"quality": fit._asdict()}
     key = jax.random.fold_in(jax.random.key(seed), 2)
     outcome = learn(log, task, behaviour, chosen, seed=key, settings=settings)
     seconds, processor = time.perf_counter() - began, time.process_time() - processor
     handed_out, last = _measured(name, seed, outcome.policy), outcome.last
     last_return = evaluate(name, silent(last), seed)
     shown = np.where(log.mask, log.rewards, 0.0) @ float(task.discount) ** np.arange(log.n_steps)
-    return handed_out | {
-        "last": last_return,
-        "best": max(last_return, handed_out["final"]),
-        "chosen": handed_out["final"],
-        "run": outcome.run._asdict(),
-        "shown": float(shown.mean()),
-        "seconds": seconds,
-        "processor_seconds": processor,
-    }
+    return (
+        handed_out
+        | quality
+        | {
+            "last": last_return,
+            "best": max(last_return, handed_out["final"]),
+            "chosen": handed_out["final"],
+            "run": outcome.run._asdict(),
+            "shown": float(shown.mean()),
+            "seconds": seconds,
+            "processor_seconds": processor,
+        }
+    )
 
 
 def _measured(name: str, seed: int, policy: Policy) -> dict[str, float]:

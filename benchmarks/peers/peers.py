@@ -14,8 +14,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from domains import DOMAINS, TUNING, Actor, evaluate, log_of
 
+from benchmarks.peers.domains import DOMAINS, TUNING, Actor, evaluate, log_of
 from gamps._utils import console
 from gamps._utils.atomic_io import replace_file
 from gamps.errors import GampsError, SettingError

@@ -1,6 +1,6 @@
 """Does what gamps hands out harm anybody, and is what it promises kept? Of a finished peers.json.
 
-Usage: python benchmarks/peers/promises.py [--peers runs/peers/peers.json]
+Usage: python -m benchmarks.peers.promises [--peers runs/peers/peers.json]
 
 *No harm*: on every log, what is handed out earns as much as the controller less a twentieth of the
 way from actions at random to the best that is known; a log fails where even the upper end of the
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import tyro
-from domains import GOLF
 
+from benchmarks.peers.domains import GOLF
 from benchmarks.robots.known import ROBOTS
 from gamps._utils import console, figures
 

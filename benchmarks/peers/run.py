@@ -1,8 +1,8 @@
 """Who makes the best policy of the same log: gamps, and six algorithms of d3rlpy.
 
-    python benchmarks/peers/run.py all --python PEERS/bin/python   # everything; resumes
-    python benchmarks/peers/run.py cell minigolf-50 ours 0         # one training
-    python benchmarks/peers/run.py draw                            # table and figure
+    python -m benchmarks.peers.run all --python PEERS/bin/python   # everything; resumes
+    python -m benchmarks.peers.run cell minigolf-50 ours 0         # one training
+    python -m benchmarks.peers.run draw                            # table and figure
 
 PEERS is an environment of its own: python -m venv PEERS, then PEERS/bin/pip install -r
 benchmarks/peers/requirements.txt; gamps needs its extras minari and mujoco. What is done is kept
@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import kept
 import numpy as np
-import ours
-import peers
 import tyro
-from domains import DOMAINS, GOLF, TUNING
 from tyro.extras import SubcommandApp
 
+from benchmarks.peers import kept, ours, peers
+from benchmarks.peers.domains import DOMAINS, GOLF, TUNING
 from gamps._utils import console, figures, summaries
 from gamps._utils.compile_cache import keep_compiled
 from gamps._utils.worker_pool import cores
@@ -107,7 +105,7 @@ def run_ours(
     """Run trainings of ours alone.
 
     Args:
-      variants: default, half, behaviour, random.
+      variants: default, half, estimated, behaviour, random.
       domains: which logs.
       logs: of each.
       out: folder for logs and cells.
@@ -280,7 +278,7 @@ def _figure(results: dict[str, Any]) -> Any:
     shown = {name: rows for name, rows in results.items() if rows}
     figure, axes = figures.panels(2, -(-len(shown) // 2), width=3.6, height=2.9)
     for axis, (name, rows) in zip(axes.ravel(), shown.items(), strict=False):
-        present = [who for who in LABELS if who in rows]
+        present = [who for who in LABELS if who in rows and who != "random"]
         for i, who in enumerate(present):
             each = rows[who]["each"]
             colour = "tab:red" if who in ("ours", "truth") else "tab:blue"

@@ -4,7 +4,7 @@ gamps starts in a new process with an empty folder for compiled programs, so tha
 part of its time; the peer's time is that of its training alone, without imports. Seconds are the
 processor's, which a busy machine changes less than those of the clock; both are printed.
 
-Usage: python benchmarks/peers/timing.py --python PEERS/bin/python [--repeats 1] [--out FILE.json]
+Usage: python -m benchmarks.peers.timing --python PEERS/bin/python [--repeats 1] [--out FILE.json]
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import peers
 import tyro
-from domains import log_of
+
+from benchmarks.peers import peers
+from benchmarks.peers.domains import log_of
 
 HERE = Path(__file__).parent
 # The peer that ends best on each log, at its best setting.

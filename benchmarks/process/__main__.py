@@ -15,7 +15,7 @@ import tyro
 
 from benchmarks.process import plants
 from gamps import datasets
-from gamps.runs.rounds import returns_of
+from gamps.trajectories import returns_of
 
 
 def main(out: Path = Path("process.json"), episodes: int = 200, starts: int = 20) -> None:

@@ -1,7 +1,7 @@
-"""Ours, SPIBB and behaviour cloning on the same logs: `python -m benchmarks.sepsis.run --python P`.
+"""Ours, SPIBB, cloning and d3rlpy on the same logs: `python -m benchmarks.sepsis.run --python P`.
 
-Every finished cell is kept; an interrupted run goes on. SPIBB's least count is tried on other
-logs; the best of each size is reported.
+Every finished cell is kept; an interrupted run goes on. SPIBB's least count and the settings of
+d3rlpy's algorithms are tried on other logs; the best of each size is reported.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from benchmarks.sepsis import peers
 from benchmarks.sepsis.problem import Sepsis, counts_of
 from benchmarks.studies.safe_improvement import spibb as safe_policy
 from gamps import evaluation
@@ -27,7 +28,7 @@ from gamps.trajectories import Trajectories, split
 
 SIZES = (500, 5_000, 50_000)
 TRIED = (2, 5, 10, 20, 50)  # least counts of SPIBB
-TUNING = 9_000  # seeds of logs that settings were tried on
+TUNING = range(9_000, 9_003)  # seeds of logs that settings were tried on
 
 
 def ours(problem: Sepsis, log: Trajectories) -> np.ndarray:
@@ -102,8 +103,24 @@ class Cells:
         def values(least: int, seeds: range) -> list[float]:
             return [self.value(f"spibb{least}", seed, spibb, least) for seed in seeds]
 
-        least = max(TRIED, key=lambda count: np.mean(values(count, range(TUNING, TUNING + 3))))
+        least = max(TRIED, key=lambda count: np.mean(values(count, TUNING)))
         return f"SPIBB, {least}", values(least, range(logs))
+
+    def deep(self, who: str, logs: int, python: str) -> list[float]:
+        """One of d3rlpy's algorithms, with the settings that are best on other logs."""
+        trials = peers.TRIALS[who]
+
+        def values(numbers: Iterable[int], seed: int) -> list[float]:
+            paths = {i: self.out / f"{self.size}-{who}{i}-{seed}.json" for i in numbers}
+            missing = [i for i in paths if not paths[i].exists()]
+            jobs = [{"algorithm": who, "settings": trials[i], "seed": seed} for i in missing]
+            new = peers.values(self.problem, self._log(seed), jobs, python) if jobs else []
+            found = dict(zip(missing, new, strict=True))
+            return [float(kept(paths[i], lambda i=i: found[i])) for i in paths]
+
+        tried = np.mean([values(range(len(trials)), seed) for seed in TUNING], axis=0)
+        best = int(np.argmax(tried))
+        return [values([best], seed)[0] for seed in range(logs)]
 
     def verdict(self, seed: int) -> dict[str, Any]:
         """On half of a log, by ten times as many fresh episodes."""
@@ -124,6 +141,7 @@ def main() -> None:
     """Cells, then a table; sizes that were asked for before stay in the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="of an environment with icu-sepsis")
+    parser.add_argument("--peers", default="", help="of an environment with d3rlpy; none: without")
     parser.add_argument("--out", type=Path, default=Path("runs/sepsis"))
     parser.add_argument("--logs", type=int, default=20, help="of ours; peers have half as many")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
@@ -139,6 +157,9 @@ def main() -> None:
             name: found,
             "cloning": [cells.value("cloning", seed, cloned) for seed in range(half)],
         }
+        if given.peers:
+            deep = {who: cells.deep(who, half, given.peers) for who in peers.TRIALS}
+            values |= {peers.LABELS[who]: found for who, found in deep.items()}
         verdicts = [cells.verdict(seed) for seed in range(given.verdicts)]
         rows[str(size)] = {"values": values, "verdicts": verdicts}
         for who, x in values.items():
@@ -146,7 +167,7 @@ def main() -> None:
                 f"{size} {who}: {np.mean(x):.4f} ± {np.std(x, ddof=1):.4f} ({len(x)})", flush=True
             )
         content = {
-            "settings": {"tried": TRIED, "tuning": TUNING},
+            "settings": {"tried": TRIED, "tuning": list(TUNING), "peers": peers.TRIALS},
             "results": dict(sorted(rows.items(), key=lambda row: int(row[0]))),
             "expert": problem.value(problem.expert),
             "optimum": problem.optimum,

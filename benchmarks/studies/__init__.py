@@ -9,6 +9,7 @@ from benchmarks.studies.exploration import exploration
 from benchmarks.studies.false_deploys import false_deploys
 from benchmarks.studies.null_campaigns import null_campaigns
 from benchmarks.studies.safe_improvement import safe_improvement
+from benchmarks.studies.two_controllers import two_controllers
 
 __all__ = [
     "ablation",
@@ -20,4 +21,5 @@ __all__ = [
     "false_deploys",
     "null_campaigns",
     "safe_improvement",
+    "two_controllers",
 ]

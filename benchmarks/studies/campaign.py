@@ -27,8 +27,8 @@ from gamps._utils import figures
 from gamps.envs import Minigolf, minigolf, pendulum, swimmer, tanks
 from gamps.policies import Gaussian, Policy
 from gamps.runs.campaign import CampaignSpec, Mode, campaign
-from gamps.runs.rounds import returns_of
 from gamps.runs.trials import try_in_rounds
+from gamps.trajectories import returns_of
 
 Way = Literal["nothing", "markov", "models", "free"]
 LABELS: dict[Way, str] = {

@@ -17,7 +17,8 @@ from gamps.learner.trials import parameters_of
 from gamps.paper.cells import fresh_folder, run_cells
 from gamps.policies import Policy
 from gamps.runs import trials
-from gamps.runs.rounds import error_of, returns_of
+from gamps.runs.rounds import error_of
+from gamps.trajectories import returns_of
 
 NULLS = ("equal", "a hair worse", "sabotaged ladder", "equal, in trials", "a hair worse, in trials")
 LOUDER = {"equal": 1.0, "a hair worse": 1.05}  # than the policy in charge: a challenger's noise

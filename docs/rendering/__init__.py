@@ -1,5 +1,5 @@
-"""Pages from their sources: what a page says in numbers is computed from docs/results.
+"""Render pages from their sources: every result number on a page is computed from docs/results.
 
-`engine` evaluates the expressions of a source, `prose` finds numbers that were typed by hand, and
-the other modules hold what expressions may call, one file a subject.
+`engine` evaluates the expressions of a source, and `prose` finds numbers that were typed by hand.
+The other modules hold the functions that expressions may call, one file per subject.
 """

@@ -1,25 +1,25 @@
-"""What it takes to get a policy file, and what is left and said, with gamps and with d3rlpy."""
+"""Compare how gamps and d3rlpy get from a log to a policy file, and what each one leaves."""
 
 from rendering.tables import load, table
 
 
 def found(library: str) -> dict:
-    """What was counted and tried with a library."""
+    """Return what was counted and tried with a library."""
     return load("beside")["results"][library]
 
 
 def version(name: str) -> str:
-    """Of a library in that comparison."""
+    """Return the version of a library in that comparison."""
     return load("beside")["settings"]["versions"][name]
 
 
 def algorithms() -> list[str]:
-    """Those of d3rlpy."""
+    """Return the names of d3rlpy's algorithms."""
     return found("d3rlpy")["algorithms"]
 
 
 def quoted(text: str, most: int = 80) -> str:
-    """What a program said, in a table, cut where it grows long."""
+    """Quote what a program printed, for a table, and cut it if it is long."""
     text = text.removeprefix("gamps: ").replace("|", "\\|")
     return f"`{text}`" if len(text) <= most else f"`{text[:most].rstrip()} …`"
 
@@ -30,7 +30,7 @@ def _left(library: str) -> str:
 
 
 def _bits(same: bool) -> str:
-    return "the same bits" if same else "other bits"
+    return "identical bits" if same else "different bits"
 
 
 def _resumed(library: str) -> str:
@@ -38,30 +38,30 @@ def _resumed(library: str) -> str:
     names = [f"`{name}`" for name in killed["how"].replace(" and ", ", ").split(", ")]
     how = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     if not killed["goes_on"]:
-        return f"{how}: does not go on"
-    same = "the same bits as" if killed["same_bits"] else "other bits than"
-    return f"{how}: goes on, to {same} without the kill"
+        return f"{how}: does not continue"
+    same = "bits identical to" if killed["same_bits"] else "bits different from"
+    return f"{how}: continues, and ends with {same} those of a run without the kill"
 
 
 def _exports(library: str) -> str:
     said = []
     for name, export in found(library)["exports"].items():
-        more = f"{name} with a further package, it says {quoted(export['said'])}"
+        more = f"{name} needs one more package: {quoted(export['said'])}"
         said.append(name if export["works"] else more)
     return "; ".join(said)
 
 
 def _alone(library: str) -> str:
-    return "yes, and acts the same" if found(library)["alone"] else "no"
+    return "yes, with the same actions" if found(library)["alone"] else "no"
 
 
 def _nan(library: str, when: str) -> str:
     nan = found(library)["nan"]
-    return f"stops {when}: {quoted(nan['said'])}" if nan["stops"] else "is taken"
+    return f"stops {when}: {quoted(nan['said'])}" if nan["stops"] else "is accepted"
 
 
 def beside() -> str:
-    """The measured table."""
+    """Return the measured table."""
     ours, theirs = found("gamps"), found("d3rlpy")
     lines, clone = theirs["lines"], theirs["cloned"]
     warned = "a warning" if clone["warned"] else "no warning"
@@ -70,11 +70,11 @@ def beside() -> str:
             "what you write",
             f"{ours['lines']['task']} lines: reward, end, discount; {ours['lines']['commands']} "
             "commands",
-            f"{lines['read']} lines that read the file, {lines['train']} that train and save",
+            f"{lines['read']} lines to read the file, {lines['train']} to train and save",
         ],
         ["lines printed", str(ours["printed"]), str(theirs["printed"])],
-        ["left behind", _left("gamps"), _left("d3rlpy")],
-        ["the same seed again", _bits(ours["same_bits"]), _bits(theirs["same_bits"])],
+        ["files written", _left("gamps"), _left("d3rlpy")],
+        ["the same seed twice", _bits(ours["same_bits"]), _bits(theirs["same_bits"])],
         ["killed half-way", _resumed("gamps"), _resumed("d3rlpy")],
         ["policy files", _exports("gamps"), _exports("d3rlpy")],
         ["the file runs without the library", _alone("gamps"), _alone("d3rlpy")],
@@ -84,22 +84,22 @@ def beside() -> str:
             "a pickle" if theirs["checkpoint_is_pickle"] else "no pickle",
         ],
         [
-            "a reward that is not a number",
+            "a reward that is NaN",
             _nan("gamps", "before training"),
             _nan("d3rlpy", "in training"),
         ],
         [
             "actions beyond ±1",
             "as logged",
-            f"BC of a log with {clone['logged_beyond_one']:.0%} of its actions beyond reaches "
-            f"{clone['without']:.2f} at most without an action scaler, and gives {warned}; "
+            f"BC on a log with {clone['logged_beyond_one']:.0%} of its actions beyond ±1 reaches "
+            f"at most {clone['without']:.2f} without an action scaler, and gives {warned}; "
             f"{clone['with']:.2f} with `MinMaxActionScaler`",
         ],
         [
-            "said of the policy",
-            f"a verdict with its reason ({ours['evaluation']['word']}), bounds of the improvement, "
-            "how many episodes carry it, a report",
-            "by FQE, if it is trained as well, one number; no bounds",
+            "what it says about the policy",
+            f"a verdict with its reason ({ours['evaluation']['word']}), bounds on the improvement, "
+            "the number of effective episodes, a report",
+            "one number by FQE, if you train that as well; no bounds",
         ],
     ]
     return table(["", "gamps", "d3rlpy"], rows)

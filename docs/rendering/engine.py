@@ -1,7 +1,8 @@
 """Replace every `{{ expression }}` of a page's source by its value.
 
-An expression is Python, evaluated in a namespace of functions; what follows its last colon outside
-of brackets and quotes is a format: `{{ load("bounds")["results"]["ml"]["error"]["mean"]:.3g }}`.
+An expression is Python, evaluated in a namespace of functions. The text after its last colon
+outside brackets and quotes is a format:
+`{{ load("bounds")["results"]["ml"]["error"]["mean"]:.3g }}`.
 """
 
 import re
@@ -14,11 +15,11 @@ FIELD = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
 class RenderError(ValueError):
-    """A source that cannot be rendered; the message names file, line and expression."""
+    """Raised if a source cannot be rendered; the message names file, line and expression."""
 
 
 def parts(field: str) -> tuple[str, str]:
-    """Expression and format.
+    """Split a field into its expression and its format.
 
     Examples:
       >>> parts(' x["a:b"][1:2] :.2f ')
@@ -42,12 +43,12 @@ def parts(field: str) -> tuple[str, str]:
 
 
 def render(text: str, source: str, names: dict[str, Callable[..., Any]]) -> str:
-    """The page of a source.
+    """Return the page of a source.
 
     Args:
-      text: of the source.
-      source: its name, for errors.
-      names: what expressions may use.
+      text: the source.
+      source: its name, for error messages.
+      names: the names that expressions may use.
     """
 
     def at(place: int) -> str:
@@ -56,7 +57,7 @@ def render(text: str, source: str, names: dict[str, Callable[..., Any]]) -> str:
     def value(found: re.Match[str]) -> str:
         expression, spec = parts(found[1])
         try:
-            # The sources are ours, as this file is.
+            # The sources are trusted: they are part of the repository, as this file is.
             return format(eval(" ".join(expression.split()), dict(names)), spec)  # noqa: S307
         except Exception as error:
             said = f"{type(error).__name__}: {error}"

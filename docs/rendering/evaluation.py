@@ -1,4 +1,4 @@
-"""Off-policy evaluation and the verdict: coverage, other libraries; awareness of models."""
+"""Show off-policy evaluation (coverage, other libraries) and when gradient-awareness pays."""
 
 from rendering.tables import interval, load, span, table
 
@@ -7,18 +7,18 @@ WEIGHTS = ("ML", "ratio", "score", "ω", "√ω")
 
 
 def awareness(problem: str = "") -> str:
-    """Cosines of the map, and returns where there are some."""
+    """Tabulate the cosines of the awareness study, and its returns if there are any."""
     rows = []
     for n, by_class in load(f"awareness{problem}")["results"].items():
         for name, by_distance in by_class.items():
             for distance, row in by_distance.items():
                 digits = 3 if distance == "return" else 2
                 rows.append([n, name, distance, *(interval(row[w], digits) for w in WEIGHTS)])
-    return table(["trajectories", "model", "distance", *WEIGHTS], rows)
+    return table(["episodes", "model", "distance", *WEIGHTS], rows)
 
 
 def aware(distance: float | str, problem: str = "", *kinds: str) -> list[dict[str, dict]]:
-    """Rows of the map at a distance, of some model classes or of all."""
+    """Return the study's rows at a distance, for some model classes or for all."""
     return [
         by_distance[str(distance)]
         for by_class in load(f"awareness{problem}")["results"].values()
@@ -28,20 +28,20 @@ def aware(distance: float | str, problem: str = "", *kinds: str) -> list[dict[st
 
 
 def best_of(weight: str, kind: str) -> str:
-    """The largest mean cosine of a weighting with a model class, on the gridworld."""
+    """Return the largest mean cosine of a weighting with a model class, on the gridworld."""
     rows = [row for d in ("0.0", "0.5", "1.0") for row in aware(d, "-gridworld", kind)]
     return f"{max(row[weight]['mean'] for row in rows):.2f}"
 
 
 def lowest(weight: str, distance: float) -> str:
-    """In how many rows of the map a weighting has the lowest mean, as "5 of 6"."""
+    """Count the rows in which a weighting has the lowest mean, as "5 of 6"."""
     rows = aware(distance)
     count = sum(min(row, key=lambda w: row[w]["mean"]) == weight for row in rows)
     return f"{count} of {len(rows)}"
 
 
 def coverage() -> str:
-    """Coverage of the four estimators with Student's t, and of the bounds that always hold."""
+    """Tabulate the coverage of four estimators with Student's t, and of the guaranteed bounds."""
     rows = []
     for name, cell in load("coverage")["results"]["cells"].items():
         misses = cell["misses"]
@@ -53,42 +53,43 @@ def coverage() -> str:
 
 
 def covered(name: str) -> tuple[float, float]:
-    """Least and largest coverage over the policies with adequate support."""
+    """Return the lowest and highest coverage over the policies with adequate support."""
     low, high = load("coverage")["results"]["summary"][name]["adequate"]
     return low, high
 
 
 def beyond(name: str) -> dict[str, float]:
-    """Coverage by policy where less than a third of the episodes is effective."""
+    """Return coverage by policy where less than a third of the episodes is effective."""
     cells = load("coverage")["results"]["cells"]
     far = {k: cell for k, cell in cells.items() if cell["effective"] < 1 / 3}
     return {k: 1 - cell["misses"][name]["all"] for k, cell in far.items()}
 
 
 def intervals() -> str:
-    """Every interval: where support is adequate, and what of its misses elsewhere is flagged."""
+    """Tabulate every interval: coverage with adequate support, flagged misses elsewhere."""
     rows = []
     for name, numbers in load("coverage")["results"]["summary"].items():
         flagged = "none"
         if numbers["misses"]:
             flagged = f"{numbers['flagged']:.3f} of {numbers['misses']}"
         rows.append([name, span(numbers["adequate"], ".3f"), flagged])
-    return table(["estimate, interval", "coverage, adequate", "misses elsewhere flagged"], rows)
+    header = ["estimate, interval", "coverage, adequate support", "misses elsewhere flagged"]
+    return table(header, rows)
 
 
 def bounds_of_verdicts(grade: str) -> str:
-    """How often the lower bound of a verdict is above the truth, over policies often so graded."""
+    """Return how often the bound of a verdict is above the truth, over policies of a grade."""
     return span(verdicts(grade).values(), ".1%")
 
 
 def verdicts(grade: str) -> dict[str, float]:
-    """That share by policy, where a twentieth of the logs or more is so graded."""
+    """Return that share by policy, if at least a twentieth of its logs has the grade."""
     cells = load("coverage")["results"]["cells"]
     return {k: c["verdict"][grade] for k, c in cells.items() if c["grades"][grade] >= 0.05}
 
 
 def judged_by_peers() -> str:
-    """Errors of estimates beside those of d3rlpy and SCOPE-RL."""
+    """Tabulate the errors of our estimates and of those of d3rlpy and SCOPE-RL."""
     content = load("evaluation")
     rms, bias = content["results"]["rms"], content["results"]["bias"]
     rows = [

@@ -1,4 +1,4 @@
-"""Logs as people have them, and a finite problem from a hospital."""
+"""Show logs as people have them, and a finite problem from a hospital."""
 
 import math
 from statistics import fmean, stdev
@@ -6,28 +6,28 @@ from statistics import fmean, stdev
 from rendering.tables import load, table
 
 LOGS = {
-    "oven": "flags, no column of episodes", "ward": "four treatments with propensities",
+    "oven": "end flags, no episode column", "ward": "four treatments with propensities",
     "pump": "two controllers, dates, gaps",
 }  # fmt: skip
 
 
 def of_users() -> str:
-    """Verdict, bound, and what the plant says."""
+    """Tabulate the verdict, its bound, and the true gain on the plant."""
     rows = [
         [f"{row['log']}: {LOGS[row['log']]}", row["verdict"], f"{row['bound']:.3g}",
          f"{row['true']:.3g} ± {row['error']:.1g}", f"{row['controller']:.3g}"]
         for row in load("users")["results"]
     ]  # fmt: skip
-    return table(["log", "verdict", "at least", "true gain, ± s.e.", "the controller"], rows)
+    return table(["log", "verdict", "bound", "true gain, ± s.e.", "controller's return"], rows)
 
 
 def sepsis_values(size: str) -> dict[str, list[float]]:
-    """Exact values by learner, one a log."""
+    """Return exact values by learner, one per log."""
     return load("sepsis")["results"][size]["values"]
 
 
 def sepsis_gap(size: str) -> tuple[float, float]:
-    """By how much gamps is ahead of the next, and the standard error of that."""
+    """Return the lead of gamps over the next learner, and its standard error."""
     values = sepsis_values(size)
     others = [x for who, x in values.items() if who != "gamps"]
     best = max(others, key=fmean)
@@ -36,7 +36,7 @@ def sepsis_gap(size: str) -> tuple[float, float]:
 
 
 def sepsis() -> str:
-    """Exact values, mean ± standard deviation over logs, in brackets how many."""
+    """Tabulate exact values, mean ± standard deviation over logs, with their number."""
     rows = []
     for size in load("sepsis")["results"]:
         cells = [
@@ -45,5 +45,5 @@ def sepsis() -> str:
         ]
         gap, error = sepsis_gap(size)
         rows.append([f"{int(size):,}", *cells, f"{gap:+.4f} ± {error:.4f}"])
-    header = ["episodes", "default", "SPIBB", "frequencies", "ahead of the next, ± s.e."]
+    header = ["episodes", "default", "SPIBB", "frequencies", "lead over the next, ± s.e."]
     return table(header, rows)

@@ -1,6 +1,8 @@
-"""The comparison with d3rlpy on the same logs: who ends where, and at what cost."""
+"""Compare gamps with d3rlpy on the same logs: where each ends, and at what cost."""
 
-from rendering.tables import gap, in_errors, load, paired, spread, table, there
+from statistics import median
+
+from rendering.tables import error, gap, in_errors, load, paired, spread, table, there
 
 NAMES = {
     "minigolf-50": "minigolf, 50 games",
@@ -18,64 +20,93 @@ RIVALS = ("bc", "iql", "cql", "td3bc", "awac", "rebrac")
 
 
 def who() -> dict[str, str]:
-    """Names of those compared, ours in bold."""
+    """Return the names of the learners compared, ours in bold."""
     labels = load("peers")["settings"]["labels"]
     return labels | {"ours": f"**{labels['ours']}**"}
 
 
 def cell(log: str, name: str) -> dict:
-    """What one of them reached on a log."""
+    """Return what one learner reached on a log."""
     return load("peers")["results"][log][name]
 
 
 def logs() -> list[str]:
-    """Logs on which gamps and a peer were run."""
+    """Return the logs on which gamps and a peer were run."""
     found = load("peers")["results"]
     return [log for log, rows in found.items() if "ours" in rows and rivals(log)]
 
 
 def rivals(log: str) -> list[str]:
-    """Peers that were run on a log."""
+    """Return the peers that were run on a log."""
     return [name for name in RIVALS if name in load("peers")["results"][log]]
 
 
 def ahead_of(log: str, name: str) -> dict[str, float]:
-    """Ours less a peer's, on the logs that both were run on."""
+    """Return our return minus a peer's, on the logs that both were run on."""
     return paired(cell(log, "ours"), cell(log, name))
 
 
 def best_peer(log: str) -> str:
-    """The peer that ends highest beside gamps."""
+    """Return the peer that ends highest compared with gamps."""
     return min(rivals(log), key=lambda name: ahead_of(log, name)["mean"])
 
 
 def standing(log: str) -> str:
-    """Who is first on a log, and by how much."""
+    """Say who is first on a log, and by how much."""
     name = best_peer(log)
     number, label = ahead_of(log, name), who()[name]
     n = number["n"]
     if number["mean"] == 0:
-        return f"gamps and {label} end alike (on {n} logs)"
-    first = "gamps is first" if number["mean"] > 0 else f"{label} is first"
+        return f"gamps and {label} end equal (on {n} logs)"
+    first, second = ("gamps", label) if number["mean"] > 0 else (label, "gamps")
     if n < 2:
-        return f"{first}; gamps − {label} is {number['mean']:.4g} on one log"
+        return f"{first} is first, {abs(number['mean']):.4g} above {second} on one log"
     size = abs(in_errors(number))
     sure = f"{size:.1f} standard errors" if size < 100 else "the same on every log"
-    return f"{first}; gamps − {label} is {gap(number)} on {n} logs, {sure}"
+    apart = f"{abs(number['mean']):.2f} ± {error(number):.2f} above {second}"
+    return f"{first} is first, {apart} on {n} logs, {sure}"
+
+
+def harm_and_promises() -> str:
+    """Tabulate logs on which a learned policy does harm, and how far its promises are off."""
+    rows = []
+    for name, row in load("promises")["results"]["logs"].items():
+        n = len(cell(name, "ours")["seeds"])
+        off = [abs(gap) for gap in row["gaps"]]
+        rows.append([
+            NAMES[name], *(f"{row['failed'][way]} of {n}" for way in ("with noise", "mean action")),
+            f"{median(off):.0%}", f"{sum(gap > 0 for gap in row['gaps'])} of {len(off)}",
+        ])  # fmt: skip
+    header = ["log", "harm, as handed out", "harm, mean action", "promise off by, median",
+              "promised too much"]  # fmt: skip
+    return table(header, rows)
+
+
+def harmed(way: str) -> int:
+    """Count the logs on which the learned policy does harm, acting in this way."""
+    return sum(row["failed"][way] for row in load("promises")["results"]["logs"].values())
+
+
+def learned_from() -> int:
+    """Count the logs behind harm and promises."""
+    return sum(len(cell(name, "ours")["seeds"]) for name in load("promises")["results"]["logs"])
 
 
 def staying_up(name: str, steps: float = 1000.0) -> str:
-    """On how many of its logs a pendulum stays up to the end."""
+    """Count the logs on which a pendulum stays up to the end, as "7 of 10"."""
     each = cell("pendulum-100", name)["each"]
     return f"{sum(value == steps for value in each)} of {len(each)}"
 
 
 def headline() -> str:
-    """One row a log: gamps, the best peer, and their difference."""
+    """Tabulate gamps, the best peer and their difference, one row per log."""
 
     def shown(row: dict) -> str:
         digits = 2 if abs(row["final"]["mean"]) < 10 else 1 if row["final"]["mean"] < 100 else 0
-        return f"{spread(row['final'], digits)} ({row['final']['n']})"
+        one = row["final"]
+        if one["n"] == 1:
+            return f"{one['mean']:.{digits}f} (1)"
+        return f"{spread(one, digits)} ({one['n']})"
 
     rows = []
     for log in logs():
@@ -84,18 +115,18 @@ def headline() -> str:
         number = ahead_of(log, name)
         apart = gap(number) if number["n"] > 1 else f"{number['mean']:+.2f} (one log)"
         rows.append([NAMES[log], shown(cell(log, "ours")), other, apart])
-    return table(["log", "gamps", "best peer", "gamps − it, paired, ± s.e."], rows)
+    return table(["log", "gamps", "best peer", "gamps − peer on the same logs, ± s.e."], rows)
 
 
 def improved(log: str) -> str:
-    """On how many logs gamps ends above the controller, both by their mean action."""
+    """Count the logs on which gamps ends above the controller, both by their mean action."""
     ours, controller = cell(log, "ours"), cell(log, "behaviour")
     pairs = list(zip(ours["each"], controller["each"], strict=True))
     return f"{sum(one > other for one, other in pairs)} of {len(pairs)}"
 
 
 def peers() -> str:
-    """Every finished cell of the comparison."""
+    """Tabulate every finished cell of the comparison."""
     rows = []
     for log, found in load("peers")["results"].items():
         for name, label in who().items():
@@ -105,17 +136,17 @@ def peers() -> str:
             columns = [spread(row[k]) for k in ("final", "chosen", "best")]
             least, seconds = f"{row['least']:.2f}", f"{row['seconds']:.0f}"
             rows.append([log, label, str(row["final"]["n"]), *columns, least, seconds])
-    header = ["log", "who", "logs", "final", "by its own rule", "best in truth", "least", "s"]
+    header = ["log", "learner", "logs", "final", "by its own rule", "best in truth", "worst", "s"]
     return table(header, rows)
 
 
 def trials(family: str, name: str) -> int:
-    """How many settings were tried for a peer."""
+    """Return the number of settings that were tried for a peer."""
     return len(load("peers")["settings"]["trials"][family][name])
 
 
 def peer_trials() -> str:
-    """Settings tried for each peer."""
+    """Tabulate the settings tried for each peer."""
     rows = []
     for family, by_algorithm in load("peers")["settings"]["trials"].items():
         for name, tried in by_algorithm.items():
@@ -127,7 +158,7 @@ def peer_trials() -> str:
 
 
 def nearest() -> str:
-    """Our return less each other's, on the logs that both were run on."""
+    """Tabulate our return minus each peer's, on the logs that both were run on."""
     rows = []
     for log, found in load("peers")["results"].items():
         if "ours" not in found:
@@ -141,11 +172,11 @@ def nearest() -> str:
             for number in [ahead_of(log, name)]
         ]
         rows.append([log, "; ".join(columns)])
-    return table(["log", "gamps - peer, paired by log, ± s.e."], rows)
+    return table(["log", "gamps − peer, paired by log, ± s.e."], rows)
 
 
 def timing() -> str:
-    """Training from a cold start beside the best peer's, if it was measured.
+    """Say how long training takes from a cold start, ours and the best peer's, if measured.
 
     docs/results/peers-timing.json holds, by log, `{"peer": "cql", "ours": {"processor": s},
     "theirs": {"processor": s}}` in its `results`.
@@ -154,8 +185,8 @@ def timing() -> str:
         return ""
     rows = load("peers-timing")["results"].items()
     said = [
-        f"{NAMES[log]} {row['ours']['processor']:.0f} s of the processor, "
+        f"{NAMES[log]}: gamps {row['ours']['processor']:.0f} s of processor time, "
         f"{who()[row['peer']]} {row['theirs']['processor']:.0f}"
         for log, row in rows
     ]
-    return f" Measured, with compilation from nothing: {'; '.join(said)}."
+    return f" Measured, including all compilation: {'; '.join(said)}."

@@ -1,13 +1,13 @@
-"""Numbers that look like results and were typed by hand.
+"""Find numbers that look like results and were typed by hand.
 
-A result number on a page is an expression. What is left in prose are settings: a number that looks
-like a result there (a decimal, a percentage, ±, a time, a size, so many times as much, so many
-standard errors) must be named as a setting in tests/test_claims.py, with what it is.
+A result number on a page is an expression. Other numbers in prose are settings. If a setting looks
+like a result (a decimal, a percentage, ±, a time, a size, a multiple, a number of standard errors),
+tests/test_claims.py must name it and say what it is.
 """
 
 import re
 
-# What is not prose, in the order in which it is taken out.
+# Patterns that are not prose, in the order in which they are removed.
 NOT_PROSE = (
     re.compile(r"\{\{.*?\}\}", re.DOTALL),  # expressions
     re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.DOTALL | re.MULTILINE),  # fenced code
@@ -39,14 +39,14 @@ RESULT = re.compile(
 
 
 def blanked(text: str) -> str:
-    """The text with all but its prose turned into spaces; lines stay where they are."""
+    """Replace everything but prose by spaces; lines stay where they are."""
     for pattern in NOT_PROSE:
         text = pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     return text
 
 
 def typed(text: str) -> list[tuple[int, str]]:
-    """Line and wording of every number that looks like a result.
+    """Return line and wording of every number that looks like a result.
 
     Examples:
       >>> typed("It is 3.2 times as fast as `1.5`, by {{ x:.2f }}, on Python 3.11.")

@@ -1,4 +1,4 @@
-"""The paper's problems but for Swimmer: the gridworld, minigolf, and all three side by side."""
+"""Show the paper's problems except Swimmer: the gridworld, minigolf, and all three together."""
 
 from rendering.tables import LABELS, error, gap, in_errors, interval, load, simple, spread, table
 
@@ -6,7 +6,7 @@ LAYOUTS = ("A", "plain")
 
 
 def estimation() -> str:
-    """The estimation table, both fits beside the paper."""
+    """Tabulate the estimation, both fits and the paper's numbers."""
     rows = []
     for file, fit in (("table1-adam", "130 Adam steps"), ("table1-closed", "closed form")):
         content = load(file)
@@ -21,12 +21,12 @@ def estimation() -> str:
 
 
 def nearest_of(others: dict) -> str:
-    """Who ends nearest to GAMPS, or furthest ahead of it."""
+    """Return the recipe that ends nearest to GAMPS, or furthest ahead of it."""
     return min(others, key=lambda name: others[name]["mean"])
 
 
 def curves(layout: str) -> str:
-    """Final returns of one layout."""
+    """Tabulate the final returns of one layout."""
     content = load(f"gridworld-{layout}")
     results, rows = content["results"], []
     for treatment in content["settings"]["baselines"]:
@@ -36,40 +36,40 @@ def curves(layout: str) -> str:
             row = [spread(recipes[name]["final"]) for name in LABELS]
             shown = f"{gap(others[ahead], 3)} ({LABELS[ahead]})"
             rows.append([treatment.replace("_", " "), n, *row, shown])
-    header = ["baseline", "N", *LABELS.values(), "GAMPS − nearest (paired, s.e.)"]
+    header = ["baseline", "N", *LABELS.values(), "GAMPS − nearest (paired, ± s.e.)"]
     return table(header, rows)
 
 
 def grid(layout: str, treatment: str, n: int, recipe: str, which: str = "final") -> float:
-    """Mean return of the gridworld; treatment may be "stabilised"."""
+    """Return a mean return of the gridworld; treatment may be "stabilised"."""
     file = f"gridworld-{layout}" + ("-stabilised" if treatment == "stabilised" else "")
     return load(file)["results"][treatment][str(n)][recipe][which]["mean"]
 
 
 def sizes(layout: str) -> list[int]:
-    """Of the gridworld's logs."""
+    """Return the sizes of the gridworld's logs."""
     return load(f"gridworld-{layout}")["settings"]["trajectories"]
 
 
 def optimum(layout: str) -> float:
-    """Of the gridworld."""
+    """Return the optimum of the gridworld."""
     return load(f"gridworld-{layout}")["settings"]["optimum"]
 
 
 def golf(treatment: str, std: int, recipe: str, which: str) -> dict:
-    """One number of minigolf with its spread; treatment may be "stabilised"."""
+    """Return one number of minigolf with its spread; treatment may be "stabilised"."""
     file = "minigolf-stabilised" if treatment == "stabilised" else "minigolf"
     return load(file)["results"][treatment][str(std)][recipe][which]
 
 
 def golf_errors(treatment: str) -> list[float]:
-    """GAMPS less each other recipe on minigolf, in standard errors."""
+    """Return GAMPS minus each other recipe on minigolf, in standard errors."""
     by_std = load("minigolf")["results"][treatment].values()
     return [in_errors(row) for numbers in by_std for row in numbers["paired"].values()]
 
 
 def minigolf() -> str:
-    """Final policies of minigolf, every treatment."""
+    """Tabulate the final policies of minigolf, every treatment."""
     rows = []
     for treatment, by_std in load("minigolf")["results"].items():
         for std, numbers in by_std.items():
@@ -87,11 +87,11 @@ def minigolf() -> str:
                     ]
                 )
     header = ["treatment", "std", "recipe", "final", "best", "holes", "overshoots", "mean action"]
-    return table([*header, "GAMPS − it (paired, s.e.)"], rows)
+    return table([*header, "GAMPS − recipe (paired, ± s.e.)"], rows)
 
 
 def stabilised_elsewhere() -> str:
-    """The stabilised recipe on minigolf and the gridworld, beside the literal one."""
+    """Tabulate the stabilised and the literal recipe on minigolf and the gridworld."""
     rows = []
     for std, numbers in load("minigolf-stabilised")["results"]["stabilised"].items():
         plain = load("minigolf")["results"]["none"][std]["gamps"]["final"]
@@ -104,7 +104,7 @@ def stabilised_elsewhere() -> str:
             others = results["gamps_minus"]["stabilised"][n]
             rows.append(_elsewhere(f"gridworld {layout}, N = {n}", plain, numbers, others))
     header = ["problem", "GAMPS literal", *(f"{label} stabilised" for label in LABELS.values())]
-    return table([*header, "GAMPS − nearest (paired, s.e.)"], rows)
+    return table([*header, "GAMPS − nearest (paired, ± s.e.)"], rows)
 
 
 def _elsewhere(problem: str, literal: dict, numbers: dict, others: dict) -> list[str]:
@@ -114,7 +114,7 @@ def _elsewhere(problem: str, literal: dict, numbers: dict, others: dict) -> list
 
 
 def overview() -> str:
-    """One row a problem and treatment, and what the paper says."""
+    """Tabulate final returns, one row per problem and treatment."""
 
     def row(problem: str, command: str, treatment: str, numbers: dict, digits: int) -> list[str]:
         finals = [spread(numbers[name]["final"], digits) for name in LABELS]
@@ -139,17 +139,17 @@ def overview() -> str:
 
 
 def slow(which: str, digits: int = 2) -> str:
-    """Minigolf at half the learning rate, per-time baseline, std 1."""
+    """Show a result of minigolf at half the learning rate, per-time baseline, std 1."""
     return spread(load("minigolf-slow")["results"]["per_time"]["1"]["gamps"][which], digits)
 
 
 def holes_error() -> float:
-    """Standard error of the share of balls that GAMPS holes, per-time baseline, std 1."""
+    """Return the standard error of GAMPS's share of holed balls, per-time baseline, std 1."""
     return error(golf("per_time", 1, "gamps", "holes"))
 
 
 def bounds() -> str:
-    """True errors beside the bounds of Theorem 1 and of maximum likelihood."""
+    """Tabulate true errors and the bounds of Theorem 1 and of maximum likelihood."""
     columns = {
         "error": "true error",
         "gradient_aware": "Theorem 1, corrected",
@@ -161,7 +161,7 @@ def bounds() -> str:
 
 
 def looseness() -> list[float]:
-    """Theorem 1, corrected, over the true error, for the models whose error is not rounding."""
+    """Return corrected Theorem 1 over the true error, for models whose error exceeds rounding."""
     found = load("bounds")["results"].values()
     pairs = [(row["gradient_aware"]["mean"], row["error"]["mean"]) for row in found]
     return [bound / error for bound, error in pairs if bound > 0]

@@ -1,4 +1,4 @@
-"""Rounds of deployment, and what large and ragged logs cost."""
+"""Show rounds of deployment, and what large and ragged logs cost."""
 
 from typing import Any
 
@@ -7,28 +7,29 @@ import numpy as np
 from rendering.tables import load, table
 
 WAYS = {
-    "nothing": "certified by logs",
-    "markov": "certified, Markov",
-    "models": "trials, chosen by models",
-    "free": "trials, no model",
+    "nothing": "certified policies only",
+    "markov": "certified policies only, Markov",
+    "models": "trials chosen by models",
+    "free": "trials without a model",
 }
 
 
 def campaign_rows(problem: str, way: str) -> list[dict[str, Any]]:
-    """Campaigns of one kind."""
+    """Return the campaigns of one kind."""
     found = load("campaign")["results"]
     return [row for row in found if (row["problem"], row["way"]) == (problem, way)]
 
 
 def last_of(problem: str, way: str) -> np.ndarray:
-    """What the last policy in charge earns by its mean action, campaign by campaign."""
+    """Return what the last policy in charge earns by its mean action, for each campaign."""
     return np.array([row["worth_mean_action"][-1] for row in campaign_rows(problem, way)])
 
 
 def deployments(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """How often another policy was put in charge, and how often it earns less than the one before.
+    """Count the policies put in charge, and those that earn less than the one before.
 
-    By fresh episodes, as it acts, and by more than two standard errors.
+    A policy earns less if it does so in fresh episodes, with its noise, by more than two standard
+    errors.
     """
     count = worse = 0
     for row in rows:
@@ -40,7 +41,7 @@ def deployments(rows: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def campaigns(*problems: str) -> str:
-    """What campaigns end with."""
+    """Tabulate how campaigns end."""
     kinds = [(p, w) for p in problems for w in WAYS if campaign_rows(p, w)]
     body = []
     for problem, way in kinds:
@@ -54,25 +55,26 @@ def campaigns(*problems: str) -> str:
             f"{last.mean():.3g}", f"{count}", f"{worse}",
         ])  # fmt: skip
     header = [
-        "", "campaigns", "first controller", "at last", "least", "mean action", "deployed", "worse"
+        "", "campaigns", "first controller", "at the end", "lowest", "mean action", "deployed",
+        "worse",
     ]  # fmt: skip
     return table(header, body)
 
 
 def acting_last(problem: str, way: str) -> np.ndarray:
-    """The same as it acts, with its noise."""
+    """Return what the last policy in charge earns with its noise, for each campaign."""
     return np.array([row["worth"][-1] for row in campaign_rows(problem, way)])
 
 
 def share_of_the_way(problem: str, way: str) -> np.ndarray:
-    """How far campaigns came from the PID to NMPC that knows the model, each as it acts."""
+    """Return the share of the way from the PID to NMPC with the true model, for each campaign."""
     limits = load("process")["results"][problem]
     first, limit = (limits[name]["mean"] for name in ("pid", "oracle"))
     return (acting_last(problem, way) - first) / (limit - first)
 
 
 def null_campaigns() -> str:
-    """Candidates that are no better: campaigns that ever deployed one."""
+    """Count the campaigns that ever deployed a candidate that is no better."""
     rows = [
         [name, f"{row['campaigns']}", f"{row['ever']} ({row['ever'] / row['campaigns']:.1%})",
          f"{row['limits'][0]:.1%} to {row['limits'][1]:.1%}"]
@@ -82,17 +84,17 @@ def null_campaigns() -> str:
 
 
 def import_speed() -> str:
-    """`gamps import` beside pyarrow and h5py."""
+    """Tabulate the time of `gamps import` and of pyarrow and h5py alone."""
     rows = [
         [f"{row['kind']}, {row['rows'] // row['steps']:,} episodes",
          f"{row['ours']['seconds']:.1f}", f"{row['bare']['seconds']:.1f}", f"{row['ratio']:.1f}",
          f"{row['ours']['GiB']:.2f}"]
         for row in load("import_speed")
     ]  # fmt: skip
-    return table(["10⁶ rows", "gamps import, s", "bare, s", "ratio", "GiB"], rows)
+    return table(["10⁶ rows", "gamps import, s", "pyarrow and h5py, s", "ratio", "GiB"], rows)
 
 
 def ragged_ratio(command: str, unit: str) -> float:
-    """A ragged log against an even one."""
+    """Return the cost of a ragged log relative to an even one."""
     found = load("ragged")
     return found["ragged"][command][unit] / found["even"][command][unit]

@@ -1,10 +1,10 @@
-"""Speed: rollout kernels, arrangements of the noise, whole iterations."""
+"""Show the speed of rollout kernels, arrangements of the noise, and whole iterations."""
 
 from rendering.tables import load, table
 
 
 def rollouts() -> str:
-    """Speed of the rollout kernels."""
+    """Tabulate the speed of the rollout kernels."""
     rows = [
         [
             name,
@@ -18,13 +18,13 @@ def rollouts() -> str:
 
 
 def kernels(start: str) -> dict[str, float]:
-    """Nanoseconds of the kernels whose name starts so."""
+    """Return nanoseconds per step of the kernels whose name starts with `start`."""
     found = load("bench-rollouts")["results"]
     return {name: row["ns_per_step"] for name, row in found.items() if name.startswith(start)}
 
 
 def noise() -> str:
-    """Variance and time of the gradient, by arrangement of the noise."""
+    """Tabulate variance and time of the gradient, by arrangement of the noise."""
     rows = [
         [problem, baseline, name, *(f"{number:.2f}" for number in row.values())]
         for problem, by_baseline in load("bench-noise")["results"].items()
@@ -35,18 +35,18 @@ def noise() -> str:
 
 
 def noises() -> list[dict[str, dict[str, float]]]:
-    """The four cases: arrangements by name."""
+    """Return the four cases, each a dict of arrangements by name."""
     found = load("bench-noise")["results"].values()
     return [by_name for by_baseline in found for by_name in by_baseline.values()]
 
 
 def variance_error() -> float:
-    """Relative standard error of a variance that so many draws estimate."""
+    """Return the relative standard error of a variance, from the number of draws."""
     return (2 / (load("bench-noise")["settings"]["draws"] - 1)) ** 0.5
 
 
 def iteration() -> str:
-    """One whole iteration against the bare engine."""
+    """Tabulate one whole iteration, relative to the bare engine."""
     found = load("bench-iteration")["results"]
     rows = [
         [name, f"{row['milliseconds']:.0f}", f"{row['ratio_to_bare']:.2f}"]

@@ -9,13 +9,13 @@ From a log to a verdict:
     found = gamps.evaluate(outcome.ladder, learned, held_out, task)
     gamps.export(found.policy, learned, "policy") if found.verdict.word is deploy
 
-`gamps.recipes` holds the paper's algorithm and its baselines.
+`gamps.recipes` has the paper's algorithm and its baselines.
 
-Shape letters, the same in every docstring: `N` logged trajectories, `T` steps of the longest one,
+Every docstring uses the same shape letters: `N` logged trajectories, `T` steps of the longest one,
 `M` imagined rollouts, `H` imagined steps; `S` states and `A` actions of a finite problem, or `D`
-and `A` numbers of an observation and an action; `F` features, `d` policy parameters; `Z` standard
-normal numbers of a draw, `B` trajectories rolled out side by side. Padded steps are those where
-`mask` is False.
+numbers in an observation and `A` in an action; `F` features, `d` policy parameters; `Z` standard
+normal numbers in a draw, `B` trajectories rolled out together. Steps where `mask` is False are
+padding.
 """
 
 import importlib
@@ -50,7 +50,7 @@ __all__ = [
     "split",
 ]
 
-# Where each name is written; imported when it is first asked for, so that `gamps --help` is quick.
+# Where each name is defined. Importing on first use keeps `gamps --help` quick.
 _HOMES = {
     "Episode": "gamps.trajectories",
     "Task": "gamps.tasks",
@@ -64,7 +64,7 @@ _HOMES = {
     "load_policy": "gamps.deployment.load",
     "split": "gamps.trajectories",
 }
-# The paper's recipes, policies to start from or to judge, and worlds to try things in.
+# The paper's recipes, policies to start from or to judge, and environments to experiment in.
 _MODULES = {"recipes": "gamps.search.recipes", "policies": "gamps.policies", "envs": "gamps.envs"}
 
 

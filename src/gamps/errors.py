@@ -1,18 +1,18 @@
-"""Failures a user can fix. Each names the field, the place, the problem and the fix."""
+"""Errors that a user can fix. Each names the field, the place, the problem and the fix."""
 
 from typing import Any
 
 
 class GampsError(Exception):
-    """Base of every error that gamps raises on purpose."""
+    """Base class of every error that gamps raises on purpose."""
 
 
 class FieldError(GampsError, ValueError):
-    """A value that a user handed in cannot be used.
+    """A value that the user passed cannot be used.
 
     Attributes:
       field: the name of the offending field or argument.
-      index: where in it, or None if the whole field is meant.
+      index: the position in the field, or None if the error concerns the whole field.
       problem: what was found there.
       fix: what to do or write instead.
     """
@@ -26,7 +26,7 @@ class FieldError(GampsError, ValueError):
         super().__init__(f"{place}: {problem}. {fix}")
 
     def __reduce__(self) -> Any:
-        # A worker's error reaches its parent as the parts it was made of, not as the text.
+        # A worker sends its parent the parts of the error, not only the text.
         return _again, (type(self), self.field, self.problem, self.fix, self.index)
 
 
@@ -37,11 +37,11 @@ def _again(
 
 
 class TrajectoryError(FieldError):
-    """Logged data that cannot be trusted: wrong shape, not finite, zero-probability action."""
+    """Logged data cannot be trusted: wrong shape, not finite, or a zero-probability action."""
 
 
 class SettingError(FieldError):
-    """A setting outside the range in which it means something."""
+    """A setting is outside its meaningful range."""
 
 
 class OutputError(GampsError, OSError):
@@ -49,32 +49,32 @@ class OutputError(GampsError, OSError):
 
 
 class WorkerError(GampsError, RuntimeError):
-    """A process that shared the work ended before its time."""
+    """A process that shared the work ended too early."""
 
 
 class DescriptionError(FieldError):
-    """A policy that cannot be written down as plain data, or not be built from it."""
+    """A policy cannot be stored as plain data, or cannot be rebuilt from it."""
 
 
 class DatasetError(FieldError):
-    """A dataset on disk that cannot be trusted; an index starts with the episode's number."""
+    """A dataset on disk cannot be trusted; an index starts with the episode's number."""
 
 
 class UnfitLogError(FieldError):
-    """A log that `inspect` finds fatal: training on it would fail, or mean nothing."""
+    """`inspect` found a fatal problem in the log: training would fail, or mean nothing."""
 
 
 class CheckpointError(FieldError):
-    """A checkpoint that is not what was written; the field is its file."""
+    """A checkpoint differs from what was written; the field is its file."""
 
 
 class CertificateError(FieldError):
-    """No certificate for what was asked, or one of something else; the field is its file."""
+    """The certificate is missing, or is for something else; the field is its file."""
 
 
 class RunError(GampsError):
-    """A run folder that cannot be used for what was asked."""
+    """A run folder cannot be used for the requested operation."""
 
 
 class MissingExtraError(GampsError, ImportError):
-    """An optional package is needed and not installed; the message says how to install it."""
+    """A required optional package is not installed; the message says how to install it."""

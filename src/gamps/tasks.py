@@ -13,7 +13,7 @@ from gamps.errors import SettingError
 
 
 def never(observation: Any, action: Any, next_observation: Any) -> Array:
-    """Termination of a task that goes on until the log is cut off."""
+    """Never terminate: episodes go on until they are cut off."""
     del observation, action, next_observation
     return jnp.asarray(False)
 
@@ -29,7 +29,7 @@ def _bounds(value: Any) -> tuple[float, float] | None:
         return None
     least, most = (float(x) for x in value)
     if not (math.isfinite(least) and math.isfinite(most) and least < most):
-        raise SettingError("bounds", f"{value}", "Give the least and the largest, two numbers")
+        raise SettingError("bounds", f"{value}", "Give two numbers, the least and the largest")
     return least, most
 
 
@@ -37,12 +37,12 @@ class Task(eqx.Module):
     """What the user knows about the problem; the same for real and imagined transitions.
 
     Attributes:
-      reward: `reward(observation, action, next_observation)`, one unbatched transition.
+      reward: `reward(observation, action, next_observation)` of one unbatched transition.
       discount: γ in (0, 1]; a traced value, so sweeping it does not recompile.
       terminal: `terminal(observation, action, next_observation)`, True where an episode ends.
-      returns: the least and the largest discounted return that an episode can have, if they are
-        known for sure; a verdict then holds however rare the episodes are that lose.
-      rewards: the same of one step, from which those of the return follow.
+      returns: the least and the largest discounted return that an episode can have, if you know
+        them for sure; a verdict then holds however rare the losing episodes are.
+      rewards: the least and the largest reward of a step, which imply bounds on the return.
     """
 
     reward: Callable[[Any, Any, Any], Any]
@@ -52,7 +52,7 @@ class Task(eqx.Module):
     rewards: tuple[float, float] | None = eqx.field(default=None, static=True, converter=_bounds)
 
     def return_bounds(self, steps: int) -> tuple[float, float] | None:
-        """What was declared of the return of an episode of so many steps at most.
+        """Declared bounds on the return of an episode of at most `steps` steps, or None.
 
         Examples:
           >>> Task(lambda s, a, n: 0.0, 0.5, rewards=(-1, 2)).return_bounds(2)

@@ -1,7 +1,7 @@
 """The logged data: padded `[N, T]` arrays with a mask, and their validation.
 
-Per-trajectory functions elsewhere are written for one row (every leading `N` gone) and
-`jax.vmap`ped by their caller.
+Per-trajectory functions elsewhere are written for one row, without the leading `N`; their callers
+apply `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from gamps.errors import SettingError, TrajectoryError
 
-LEFT = 4e-5  # of a reward, when it is discounted so much that it does not count
-BLOCK = 1024  # steps, in whose multiples real ones are counted
+LEFT = 4e-5  # a reward does not count once discounting has left this share of it
+BLOCK = 1024  # the number of real steps is rounded up to a multiple of this
 
 
 class Episode(NamedTuple):
     """One logged episode of `T` steps, as NumPy arrays or lists.
 
     Attributes:
-      observations: `[T + 1, ...]`, the last one being where the episode ended.
+      observations: `[T + 1, ...]`; the last one is where the episode ended.
       actions: `[T, ...]`, as the policy drew them, before any clipping by the environment.
       rewards: `[T]`.
       behaviour_log_prob: `[T]`, log-density of each action under the logging policy; None until it
         is known.
-      terminated: True if the environment ended it, False if it was cut off.
+      terminated: True if the environment ended the episode, False if it was cut off.
     """
 
     observations: Any
@@ -52,8 +52,8 @@ class Trajectories(eqx.Module):
       behaviour_log_prob: `[N, T]`, zero where padded.
       mask: `[N, T]`, True on real steps; each row is a run of True followed by False.
       terminated: `[N]`, whether the environment ended the episode.
-      before: real steps of a larger log that lie before this part of it; None, for a whole log,
-        is none. By it every step has the noise that it has in the whole.
+      before: number of real steps of a larger log that come before this part; None for a whole
+        log. It keeps a step's noise the same however the log is sharded.
     """
 
     observations: Shaped[Array, "*N T_plus_1 ..."]
@@ -76,7 +76,7 @@ class Trajectories(eqx.Module):
 
     @property
     def lengths(self) -> Shaped[Array, "*N"]:
-        """Steps of each trajectory, padding excluded."""
+        """Number of steps in each trajectory, padding excluded."""
         return jnp.sum(self.mask, axis=-1)
 
     @property
@@ -91,14 +91,14 @@ class Trajectories(eqx.Module):
 
 
 def flat(values: Shaped[Array, "N T ..."]) -> Shaped[Array, "NT ..."]:
-    """One row a step, padding included, for what does not care whose steps they are."""
+    """Join all trajectories into one array with a row per step, padding included."""
     return values.reshape(-1, *values.shape[2:])
 
 
 def real_steps(trajectories: Trajectories) -> Int[Array, "M"]:
-    """Places of real steps in `flat` arrays, on the host: padding of a ragged log costs nothing.
+    """Indices of real steps in `flat` arrays, found on the host: padding then costs nothing.
 
-    They are filled up by the last one to whole blocks, so that logs of about a size share programs.
+    The last index is repeated up to whole blocks, so that logs of similar size share programs.
     """
     places = np.flatnonzero(np.asarray(trajectories.mask))
     if len(places) == trajectories.mask.size:
@@ -106,8 +106,16 @@ def real_steps(trajectories: Trajectories) -> Int[Array, "M"]:
     return jnp.asarray(np.pad(places, (0, -len(places) % BLOCK), mode="edge"))
 
 
+def returns_of(trajectories: Trajectories, discount: float) -> Float[np.ndarray, "N"]:
+    """Discounted return of each episode."""
+    rewards = np.where(
+        np.asarray(trajectories.mask), np.asarray(trajectories.rewards, np.float64), 0.0
+    )
+    return np.asarray(rewards @ discount ** np.arange(trajectories.n_steps))
+
+
 def counted_steps(steps: int, discount: float) -> int:
-    """Those of an episode that its discounted return depends on.
+    """How many of an episode's first steps its discounted return depends on.
 
     Examples:
       >>> counted_steps(1_000, 0.99), counted_steps(10_000, 0.99), counted_steps(10_000, 1.0)
@@ -117,7 +125,7 @@ def counted_steps(steps: int, discount: float) -> int:
 
 
 def first_steps(trajectories: Trajectories, steps: int) -> Trajectories:
-    """Episodes up to so many steps; one that goes on after them did not end there."""
+    """Cut episodes to their first `steps` steps; a cut episode is not `terminated`."""
     if trajectories.n_steps <= steps:
         return trajectories
     ended = trajectories.terminated & (trajectories.lengths <= steps)
@@ -126,14 +134,14 @@ def first_steps(trajectories: Trajectories, steps: int) -> Trajectories:
 
 
 def padded(trajectories: Trajectories, steps: int) -> Trajectories:
-    """The same episodes in longer rows."""
+    """The same episodes, padded to at least `steps` steps."""
     return _moved(trajectories, 0, max(steps - trajectories.n_steps, 0))
 
 
 def in_pieces(trajectories: Trajectories, steps: int) -> Trajectories:
-    """Episodes of at most so many steps: what follows in a longer one is one of its own.
+    """Split longer episodes into separate ones of at most `steps` steps.
 
-    For learning: one long episode would make all others as long, by padding.
+    For learning: otherwise one long episode would pad all others to its length.
     """
     if trajectories.n_steps <= steps:
         return trajectories
@@ -146,7 +154,7 @@ def in_pieces(trajectories: Trajectories, steps: int) -> Trajectories:
 
 
 def _moved(trajectories: Trajectories, start: int, more: int) -> Trajectories:
-    """Rows from a step on, with so many more behind them that are not real."""
+    """Rows from step `start` on, followed by `more` steps of padding."""
 
     def one(name: str, values: Any) -> Any:
         tail = jnp.repeat(values[:, -1:], more, axis=1)
@@ -158,16 +166,17 @@ def _moved(trajectories: Trajectories, start: int, more: int) -> Trajectories:
 
 
 def _by_step(trajectories: Trajectories, change: Callable[[str, Any], Any]) -> Trajectories:
-    """With a change of every array that has an entry a step."""
+    """Apply a change to every array that has one entry per step."""
     names = ("observations", "actions", "rewards", "behaviour_log_prob", "mask")
     changed = {name: change(name, getattr(trajectories, name)) for name in names}
     return dataclasses.replace(trajectories, **changed)
 
 
 def known_transitions(trajectories: Trajectories) -> Bool[Array, "N T"]:
-    """Real steps, but for last ones that led to where they started: nobody saw where they led.
+    """Real steps, except last steps whose next observation repeats the one before.
 
-    A table without a row after the last step is kept so. Models of transitions leave them out.
+    A table without a row after the last step is stored this way: nobody saw where that step led.
+    Transition models leave these steps out.
     """
     ends = jnp.arange(trajectories.n_steps) == trajectories.lengths[:, None] - 1
     same = trajectories.states == trajectories.next_states
@@ -184,7 +193,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
         compilation.
 
     Raises:
-      TrajectoryError: naming the field, the episode and the step that cannot be used.
+      TrajectoryError: names the field, the episode and the step that cannot be used.
 
     Examples:
       >>> trajectories = from_episodes(
@@ -200,7 +209,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
         raise TrajectoryError("episodes", "the list is empty", "Pass at least one Episode")
     for i, episode in enumerate(episodes):
         if episode.behaviour_log_prob is None:
-            fix = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
+            fix = "Log them, or estimate the logging policy: gamps.policies.estimation.estimate"
             raise TrajectoryError("behaviour_log_prob", "missing", fix, index=i)
     rows = [Episode._make(map(np.asarray, episode)) for episode in episodes]
     for i, row in enumerate(rows):
@@ -213,7 +222,7 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
         )
 
     def filled(name: str, *, repeat: bool = False) -> Array:
-        """Row by row into one array, of the precision that is kept."""
+        """Copy the rows into one array of JAX's default precision."""
         kinds = {getattr(row, name).dtype.kind for row in rows}
         kind = jnp.result_type(float if "f" in kinds or not repeat else int)
         size = length + (name == "observations")
@@ -241,12 +250,12 @@ def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> 
 def split(
     trajectories: Trajectories, held_out: float = 0.5, *, seed: int = 0
 ) -> tuple[Trajectories, Trajectories]:
-    """Part a log in two: episodes to learn from, and episodes that learning never sees.
+    """Split a log in two: episodes to learn from, and held-out episodes that learning never sees.
 
     Args:
       trajectories: the log.
-      held_out: share of its episodes that are held out, three at least.
-      seed: of the draw.
+      held_out: share of its episodes to hold out; at least three episodes are held out.
+      seed: seed of the random split.
 
     Raises:
       SettingError: if the share is not between 0 and 1, or leaves fewer than five to learn from.
@@ -257,7 +266,7 @@ def split(
 
 
 def episodes_of(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
-    """Some of the episodes, padded to the longest of them."""
+    """Select episodes, padded to the longest of them."""
     chosen: Trajectories = jax.tree.map(lambda x: x[rows], trajectories)
     return first_steps(chosen, int(np.asarray(chosen.mask).sum(axis=1).max()))
 
@@ -275,17 +284,17 @@ def split_rows(n: int, held_out: float, seed: int) -> tuple[np.ndarray, np.ndarr
 
 
 def validate(trajectories: Trajectories) -> Trajectories:
-    """Check shapes and values, on the host, before anything is compiled; the same container.
+    """Check shapes and values on the host, before anything is compiled; returns the same object.
 
     Raises:
-      TrajectoryError: at the first field, trajectory and step that cannot be used.
+      TrajectoryError: names the first field, trajectory and step that cannot be used.
     """
     mask = np.asarray(trajectories.mask)
     _check_shapes(trajectories, mask)
     lengths = mask.sum(axis=1)
     if (empty := np.flatnonzero(lengths == 0)).size:
         raise TrajectoryError(
-            "mask", "a trajectory without a step", "Drop empty episodes", index=int(empty[0])
+            "mask", "a trajectory without steps", "Drop empty episodes", index=int(empty[0])
         )
     broken = np.flatnonzero((np.arange(mask.shape[1]) < lengths[:, None]).__ne__(mask).any(axis=1))
     if broken.size:
@@ -319,10 +328,10 @@ def _check_lengths(i: int, row: Episode, first: Episode) -> None:
                 name, f"dtype {values.dtype} is not numeric", "Pass a rectangular array", index=i
             )
         if values.ndim == 0:
-            raise TrajectoryError(name, "a scalar", "Pass one value a step", index=i)
+            raise TrajectoryError(name, "a scalar", "Pass one value per step", index=i)
     steps = len(row.rewards)
     if steps == 0:
-        raise TrajectoryError("rewards", "an episode without a step", "Drop it", index=i)
+        raise TrajectoryError("rewards", "an episode without steps", "Drop it", index=i)
     for name, expected in (
         ("observations", steps + 1),
         ("actions", steps),
@@ -333,20 +342,20 @@ def _check_lengths(i: int, row: Episode, first: Episode) -> None:
             raise TrajectoryError(
                 name,
                 f"{len(values)} entries for {steps} rewards",
-                f"Expected {expected}: observations have one more than rewards, the rest as many",
+                f"Expected {expected}: one more observation than rewards, the rest as many",
                 index=i,
             )
         if values.shape[1:] != getattr(first, name).shape[1:]:
             raise TrajectoryError(
                 name,
-                f"{values.shape[1:]} a step, but {getattr(first, name).shape[1:]} in episode 0",
+                f"{values.shape[1:]} per step, but {getattr(first, name).shape[1:]} in episode 0",
                 "All episodes must share one space",
                 index=i,
             )
     for name in ("rewards", "behaviour_log_prob"):
         if getattr(row, name).ndim != 1:
             raise TrajectoryError(
-                name, f"shape {getattr(row, name).shape}", "Expected one number a step", index=i
+                name, f"shape {getattr(row, name).shape}", "Expected one number per step", index=i
             )
 
 
@@ -365,7 +374,7 @@ def _check_shapes(trajectories: Trajectories, mask: np.ndarray) -> None:
         actual = getattr(trajectories, name).shape
         if actual[: len(shape)] != shape:
             raise TrajectoryError(
-                name, f"shape {actual}", f"Expected {shape} first, as the mask has {mask.shape}"
+                name, f"shape {actual}", f"Expected {shape} first: the mask has {mask.shape}"
             )
 
 

@@ -1,4 +1,4 @@
-"""A sentence of a page, and what the result files must say for it to stand."""
+"""Define a claim: a sentence of a page, and the check on the result files that it needs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ CLAIMS: list[Claim] = []
 
 
 def says(page: str, *phrase: str) -> Callable[[Callable[[], bool]], Callable[[], bool]]:
-    """Put a check down as a claim; a long phrase may come in pieces."""
+    """Register a check as a claim; a long phrase may come in pieces."""
 
     def put_down(holds: Callable[[], bool]) -> Callable[[], bool]:
         CLAIMS.append(Claim(page, " ".join(phrase), holds))

@@ -1,4 +1,4 @@
-"""What is said of speed, of noise, of bounds and of scale."""
+"""Claims about speed, noise, bounds and scale."""
 
 from rendering import scale
 from rendering.speed import kernels, noises
@@ -26,20 +26,23 @@ def sharing_raises_the_variance() -> bool:
     return [case[SHARED]["variance"] > 1.5 for case in noises()].count(True) == 3
 
 
-@says("results.md", "antithetic pairs take that back")
-@says("results.md", "where the return is nearly linear in the noise they leave a small part of it")
+@says("results.md", "Antithetic pairs undo the increase.")
+@says("results.md", "nearly linear in the noise, they leave only a small part of the variance")
 def antithetic_pairs_take_it_back() -> bool:
     left = [case[f"{SHARED}, antithetic"]["variance"] for case in noises()]
     return max(left) < 1.1 and min(left) < 0.1
 
 
-@says("results.md", "the two together, the default, are the best of the six in every case")
+@says(
+    "results.md",
+    "shared blocks with antithetic pairs, the default, are the best of the six in every case",
+)
 def the_default_is_best() -> bool:
     best = [min(case, key=lambda name: case[name]["variance_times_time"]) for case in noises()]
     return set(best) == {f"{SHARED}, antithetic"}
 
 
-@says("results.md", "starting states is hardly faster, and but for one case its variance is")
+@says("results.md", "starting states is hardly faster, and except in one case its variance is")
 def common_noise_is_worse() -> bool:
     hardly = all(case[COMMON]["time"] > case[SHARED]["time"] / 1.5 for case in noises())
     return hardly and [case[COMMON]["variance"] > 100 for case in noises()].count(True) == 3
@@ -47,8 +50,8 @@ def common_noise_is_worse() -> bool:
 
 @says(
     "results.md",
-    "It puts the gradient-aware model first, the mixed one second and the other two last,",
-    "as the true error does",
+    "The corrected bound puts the gradient-aware model first, the mixed one second",
+    "and the other two last, as the true error does",
 )
 def the_bound_orders_models() -> bool:
     found = load("bounds")["results"]
@@ -72,6 +75,7 @@ def bounds_by_visits_are_infinite() -> bool:
     return found["gradient_unaware"]["mean"] is found["twice_visited"]["mean"] is None
 
 
+@says("results.md", "The order of the norm makes no difference here")
 @says("results.md", "In this layout q = 2 does not differ either")
 def the_order_of_the_norm_is_nothing() -> bool:
     return len({row["final"]["mean"] for row in load("qnorm")["results"].values()}) == 1

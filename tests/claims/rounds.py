@@ -1,4 +1,4 @@
-"""What is said of rounds, and of large and ragged logs."""
+"""Claims about rounds, and about large and ragged logs."""
 
 from rendering.rounds import (
     acting_last,
@@ -19,15 +19,15 @@ def worthless_candidates_stay_out() -> bool:
     return all(row["ever"] / row["campaigns"] <= 0.05 for row in rows)
 
 
-@says("results.md", "With models to choose the candidates every campaign")
-@says("README.md", "the same rounds without a model at")
+@says("results.md", "With models to choose the candidates, every campaign ends above")
+@says("README.md", "Without a model, campaigns of the same size end with a policy that earns")
 def models_are_worth_it_on_swimmer() -> bool:
     models, free = (last_of("swimmer", way) for way in ("models", "free"))
     return models.min() >= 55 and models.mean() > free.mean() + 10 and len(models) == 5
 
 
 @says("results.md", "No policy was put in charge that earns less")
-@says("README.md", "put in charge on the way none was worse than the one before it")
+@says("README.md", "took over; none was worse than the one before it")
 def no_campaign_made_things_worse() -> bool:
     rows = [row for way in ("models", "free") for row in campaign_rows("swimmer", way)]
     count, worse = deployments(rows)
@@ -47,8 +47,8 @@ def minigolf_keeps_its_noise() -> bool:
     return bool((mean > acting + 1).all() and (mean > -4).all())
 
 
-@says("results.md", "Trials that models choose come")
-@says("README.md", "of the way from a PID to model-predictive control")
+@says("results.md", "Trials that models choose cover")
+@says("README.md", "of what model-predictive control gains that knows the true model")
 def models_are_worth_it_in_process_control() -> bool:
     shares = {
         way: [share_of_the_way(name, way).mean() for name in ("reactor", "four_tanks")]
@@ -64,7 +64,9 @@ def import_is_fast_enough() -> bool:
     return all(row["ratio"] <= 3 and row["ours"]["GiB"] < 2 for row in load("import_speed"))
 
 
-@says("results.md", "about as long as the even log to train on and to judge by, and more memory")
+@says(
+    "results.md", "about as long as the even log to train on and to judge by. It needs more memory"
+)
 def a_ragged_log_costs_memory() -> bool:
     time = all(ragged_ratio(command, "seconds") <= 1.5 for command in ("train", "evaluate"))
     return time and all(ragged_ratio(c, "GiB") > 1.2 for c in ("train", "evaluate"))

@@ -1,4 +1,4 @@
-"""What is said of Swimmer: its table, the exploration, the parts."""
+"""Claims about Swimmer: its table, the exploration, the parts."""
 
 from rendering.swimmer import changed, swum, swum_errors, trial
 from rendering.tables import error, in_errors, load
@@ -9,7 +9,7 @@ THREE = ("gamps", "ml", "pgt")
 
 
 def two_runs(name: str) -> tuple[float, float]:
-    """Of a variant that was run twice: mean and standard error say what each was."""
+    """Return both results of a variant that was run twice, from mean and standard error."""
     final = load("ablation")["results"][name]["final"]
     assert final["n"] == 2
     return final["mean"] - error(final), final["mean"] + error(final)
@@ -27,7 +27,7 @@ def treatment_matters_more() -> bool:
 
 @says(
     "results.md",
-    "GAMPS is first, and ahead of PGT and REINFORCE by more than two standard errors;",
+    "GAMPS is first. It is ahead of PGT and REINFORCE by more than two standard errors;",
     "of ML it is not",
 )
 def first_at_its_best() -> bool:
@@ -49,13 +49,13 @@ def logs_differ_more_than_recipes() -> bool:
     )
 
 
-@says("results.md", "For PGT full ratios, clipped, did clearly better in the exploration")
+@says("results.md", "For PGT, clipped full ratios did clearly better in the exploration")
 def full_ratios_of_pgt() -> bool:
     full = trial("pgt", baseline="regression", clip=5.0)
     return full > trial("pgt", baseline="regression", window=10, clip=5.0) + 1
 
 
-@says("results.md", "of GAMPS and ML all settings that came into the second round have full ratios")
+@says("results.md", "For GAMPS and ML, all settings in the second round have full ratios")
 def full_ratios_of_the_others() -> bool:
     return not any(
         "window" in load("exploration")["results"][recipe]["trials"][i]["changes"]
@@ -64,13 +64,13 @@ def full_ratios_of_the_others() -> bool:
     )
 
 
-@says("results.md", "Of the parts that were added, the state-value baseline does most")
+@says("results.md", "Among the added parts, the state-value baseline contributes most")
 def the_baseline_does_most() -> bool:
     others = ("window of 10 steps", "ratios not clipped", "a single model")
     return changed("no baseline") < min(map(changed, others))
 
 
-@says("results.md", "between all gradient-aware and all alike, changes nothing that can be seen")
+@says("results.md", "from all gradient-aware to all alike, make no visible difference")
 def weights_change_nothing() -> bool:
     found = load("ablation")["results"]
     names = ("weights all gradient-aware", "weights all alike (ML)")
@@ -79,8 +79,8 @@ def weights_change_nothing() -> bool:
 
 @says(
     "results.md",
-    "A fitted tail ruined one run of the two,",
-    "and resting below 20 effective trajectories ends far lower",
+    "A fitted tail ruined one of the two runs,",
+    "and holding the policy still below 20 effective episodes ends far lower",
 )
 def tails_and_rests_do_harm() -> bool:
     low, high = two_runs("fitted tail")
@@ -92,7 +92,7 @@ def the_model_rate_does_no_harm() -> bool:
     return changed("model rate 2e-4") > 0
 
 
-@says("results.md", "there the model is not what holds the final return down")
+@says("results.md", "On these two logs the model is not what holds the final return down")
 def the_true_model_ends_no_higher() -> bool:
     chosen = load("ablation")["results"]["as chosen"]["final"]["mean"]
     return load("swimmer-truth")["final"]["mean"] < chosen

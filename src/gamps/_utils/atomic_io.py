@@ -1,17 +1,17 @@
-"""Files and folders that are whole or not there, whatever ends the process that writes them.
+"""Write files and folders completely or not at all, however the writing process ends.
 
-A folder is written under a hidden name beside its place and takes that place in one step: Linux
-swaps the old and the new folder (`renameat2`), so that a reader finds one of them at any moment.
-Where system or file system cannot swap, the old folder is first moved to `.NAME.old`; a process
-that is killed before the new one is in place leaves it there, and whoever reads or writes NAME next
-by this module puts it back.
+A folder is written under a hidden name next to its target and replaces it in one step: Linux swaps
+the old and the new folder (`renameat2`), so a reader finds one of them at any moment. Where the
+system or file system cannot swap, the old folder is first moved to `.NAME.old`. A process that is
+killed before the new one is in place leaves it there, and the next process that reads or writes
+NAME through this module puts it back.
 
-    .NAME.writing-*   a folder that is being written, or is being thrown away
+    .NAME.writing-*   a folder that is being written or deleted
     .NAME.old         the old folder, for a moment, where folders cannot be swapped
-    .NAME.lock        held by whoever renames
+    .NAME.lock        held by the process that renames
 
 `write_folder` adds `manifest.txt`: the SHA-256 and the size of every other file, and a hash of
-itself. Whatever a disk or a person does to the folder afterwards, `read_folder` refuses it.
+itself. `read_folder` refuses a folder that was changed afterwards.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from gamps.errors import CheckpointError, OutputError
 MANIFEST = "manifest.txt"
 ALIVE = "writing"  # a file in a folder that is being written, locked by its writer
 LEFTOVER = re.compile(r"\.(?P<name>.+)\.(?:writing-\w+|old|lock)")
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # from linux/fcntl.h and linux/fs.h
 CANNOT_SWAP = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
 
 
@@ -45,15 +45,15 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file by another, all of it or not at all."""
+    """Write or replace a file, completely or not at all."""
     with replace_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A name beside `path`; what is written there takes its place when the block is left."""
-    # The ending stays, by which matplotlib knows what to write.
+    """Yield a temporary path; what is written there replaces `path` when the block ends."""
+    # Keep the suffix: it tells matplotlib which format to write.
     temporary = path.with_name(f".{path.stem}.writing{path.suffix}")
     try:
         yield temporary
@@ -76,15 +76,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Wait until the disk has a folder, and all that lies below it."""
+    """Wait until the disk has a folder and everything in it."""
     for path in (folder, *folder.rglob("*")):
         sync_folder(path)
 
 
 def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> None:
-    """Write files, by name, into a folder of their own, all or none; an earlier folder is replaced.
+    """Write files, by name, into a new folder, all or none; replaces an earlier folder.
 
-    The title is the first line of its manifest, and `read_folder` wants the same.
+    The title is the first line of its manifest; `read_folder` must be given the same title.
     """
     writing = _Writing(target)
     try:
@@ -96,7 +96,7 @@ def write_folder(target: Path, title: str, contents: Mapping[str, bytes]) -> Non
 
 
 def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The files of a folder that `write_folder` wrote, every byte of them checked."""
+    """Read the files of a folder that `write_folder` wrote, and check every byte."""
     recover_folder(path)
     fix = "Use an earlier one, or make it again"
     contents = {}
@@ -113,23 +113,23 @@ def read_folder(path: Path, title: str, names: tuple[str, ...]) -> dict[str, byt
         raise CheckpointError(f"{path / MANIFEST}", "is not the manifest of these files", fix)
     extra = sorted({entry.name for entry in path.iterdir()} - {MANIFEST, *names})
     if extra:
-        raise CheckpointError(f"{path / extra[0]}", "does not belong here", "Take it away")
+        raise CheckpointError(f"{path / extra[0]}", "does not belong here", "Remove it")
     return contents
 
 
 @contextlib.contextmanager
 def replace_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
-    """A folder that takes its place when the block is left without an error, and else goes away.
+    """A temporary folder that replaces `target` if the block succeeds, and is deleted otherwise.
 
     Args:
-      target: its place; parents are made.
-      overwrite: replace a folder that is there; otherwise it is refused.
+      target: the final place; its parents are made.
+      overwrite: replace an existing folder; otherwise it is refused.
 
     Yields:
-      An empty folder to write into. What is in it must be on the disk when the block is left.
+      An empty folder to write into. Its content must be on the disk when the block ends.
 
     Raises:
-      OutputError: naming the folder and what the disk said. What the block raises is not touched.
+      OutputError: names the folder and the disk's error. Errors of the block pass unchanged.
     """
     with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,9 +143,9 @@ def replace_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
 
 
 def recover_folder(target: Path) -> Path:
-    """The folder, which need not be there; the old one, if a kill cut its replacement short."""
+    """Return the folder, which need not exist; puts the old one back if a kill left it aside."""
     if not target.exists() and _aside(place := target.resolve()).is_dir():
-        # Who may not write here can only do without.
+        # Without write permission it cannot be put back.
         with contextlib.suppress(OSError), _renaming(place):
             _put_back(place)
     return target
@@ -158,7 +158,7 @@ def recover_folders(parent: Path) -> None:
 
 
 def clear_leftovers(parent: Path) -> None:
-    """Take away what killed writers have left in a folder; living ones keep theirs."""
+    """Remove what killed writers left in a folder; keeps what running writers still use."""
     for name in _left_in(parent):
         with contextlib.suppress(OSError), _renaming(parent / name):
             _put_back(parent / name)
@@ -167,7 +167,7 @@ def clear_leftovers(parent: Path) -> None:
 
 @contextlib.contextmanager
 def output_errors(target: Path) -> Iterator[None]:
-    """Failures of the disk as errors that name the folder."""
+    """Turn disk errors into errors that name the folder."""
     try:
         yield
     except OutputError:
@@ -178,10 +178,10 @@ def output_errors(target: Path) -> Iterator[None]:
 
 
 class _Writing:
-    """A folder under its hidden name, from its making until it has its place or is gone."""
+    """A folder under its hidden name, from its creation until it is in place or deleted."""
 
     def __init__(self, target: Path) -> None:
-        self.target = target.resolve()  # behind a link the folder is replaced, and the link stays
+        self.target = target.resolve()  # replace the folder behind a link, and keep the link
         with _renaming(self.target):
             _put_back(self.target)
             _clear(self.target)
@@ -194,7 +194,7 @@ class _Writing:
             _lock(self.alive, wait=False)
 
     def commit(self, *, overwrite: bool) -> None:
-        """Take the place, in one step where the system can do that."""
+        """Move the folder into place, in one step if the system supports it."""
         with _renaming(self.target):
             (self.temporary / ALIVE).unlink()
             self.temporary.chmod(0o755)
@@ -209,13 +209,13 @@ class _Writing:
             sync_folder(self.target.parent)
 
     def close(self) -> None:
-        """Throw away what has no place: an unfinished folder, or the one that was replaced."""
+        """Delete an unfinished folder, or the one that was replaced."""
         self.alive.close()
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
 def _swapped(first: Path, second: Path) -> bool:
-    """Let two folders take each other's place; False if system or file system cannot do that."""
+    """Swap two folders; False if the system or file system cannot do that."""
     if sys.platform != "linux":
         return False
     try:
@@ -232,7 +232,7 @@ def _swapped(first: Path, second: Path) -> bool:
 
 
 def _replace_in_two_steps(temporary: Path, target: Path) -> None:
-    """As `_swapped`; a kill after the first step leaves the old folder where it can be put back."""
+    """Like `_swapped`; a kill after the first step leaves the old folder to be put back."""
     aside = _aside(target)
     target.rename(aside)
     try:
@@ -244,16 +244,16 @@ def _replace_in_two_steps(temporary: Path, target: Path) -> None:
 
 
 def _put_back(target: Path) -> None:
-    """Give the old folder its place again, if it has none; the lock is held."""
+    """Move the old folder back if nothing is in its place; the caller holds the lock."""
     if not target.exists() and _aside(target).is_dir():
         _aside(target).rename(target)
         sync_folder(target.parent)
 
 
 def _clear(target: Path) -> None:
-    """Take away leftovers of a folder that is in its place; the lock is held."""
+    """Remove leftovers of a folder that is in its place; the caller holds the lock."""
     if _aside(target).is_dir() and target.exists():
-        # Renamed first: half of a folder must never be found under the name to put back from.
+        # Renamed first: a half-deleted folder must never have the name to put back from.
         unused = _fresh(target)
         unused.rmdir()
         _aside(target).rename(unused)
@@ -264,9 +264,9 @@ def _clear(target: Path) -> None:
 
 
 def _is_alive(left: Path) -> bool:
-    """Whether a process still writes a folder; the lock on its place is held.
+    """Whether a process still writes a folder; the caller holds the lock on its place.
 
-    A writer makes and takes away its own mark while it holds that lock, so without it none lives.
+    A writer creates and removes its mark while holding that lock, so no mark means no writer.
     """
     try:
         with (left / ALIVE).open("rb+") as mark:
@@ -274,11 +274,11 @@ def _is_alive(left: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # it cannot be told
+        return True  # unknown
 
 
 def _left_in(parent: Path) -> list[str]:
-    """Names of folders that somebody has left something of."""
+    """Names of the folders that have leftovers."""
     matches = (LEFTOVER.fullmatch(entry.name) for entry in parent.iterdir())
     return sorted({match["name"] for match in matches if match})
 
@@ -293,13 +293,13 @@ def _fresh(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _renaming(target: Path) -> Iterator[None]:
-    """The lock that whoever renames around a place holds; it ends with the process."""
+    """Hold the lock for renaming around a place; the end of the process releases it too."""
     path = target.with_name(f".{target.name}.lock")
     while True:
         with path.open("wb") as file:
             _lock(file, wait=True)
             if not _is_at(file, path):
-                continue  # its last holder took it away; nobody else would see this one
+                continue  # its last holder removed it; nobody else would see this lock
             try:
                 yield
             finally:
@@ -315,7 +315,7 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def _lock(file: Any, *, wait: bool) -> bool:
-    """Lock a file until it is closed, or its process ends in whatever way; False if it is held."""
+    """Lock a file until it is closed or its process ends; False if another holds the lock."""
     if os.name != "posix":
         return False
     import fcntl
@@ -332,7 +332,7 @@ def _line(name: str, content: bytes) -> bytes:
 
 
 def _manifest(title: str, contents: Mapping[str, bytes]) -> bytes:
-    """One line a file; the last line is the hash of those above it."""
+    """One line per file; the last line is the hash of the lines above it."""
     lines = [title.encode(), *(_line(name, contents[name]) for name in sorted(contents))]
     body = b"\n".join(lines) + b"\n"
     return body + hashlib.sha256(body).hexdigest().encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, so that the second process need not compile again."""
+"""Keep compiled programs on disk, so that the next process need not compile them again."""
 
 import os
 import stat
@@ -13,13 +13,13 @@ from gamps.errors import OutputError
 def keep_compiled(folder: Path | None = None) -> Path | None:
     """Keep compiled programs from now on; call it before the first computation.
 
-    Loading such a file runs what is in it, so the folder must be yours alone: it and the folder
-    around it are made for their owner only, and refused if others own or can write to them.
+    Loading such a file runs its content, so the folder must be yours alone. It and its parent
+    folder are made for their owner only, and refused if others own them or can write to them.
 
     Args:
-      folder: where; by default `gamps/xla` in the user's cache folder (`XDG_CACHE_HOME`, or
-        `~/.cache`). If `JAX_COMPILATION_CACHE_DIR` is set, JAX keeps programs there already and
-        nothing is changed; `JAX_ENABLE_COMPILATION_CACHE=false` switches keeping off.
+      folder: where to keep them; by default `gamps/xla` in the user's cache folder
+        (`XDG_CACHE_HOME`, or `~/.cache`). If `JAX_COMPILATION_CACHE_DIR` is set, JAX already keeps
+        programs there and nothing changes; `JAX_ENABLE_COMPILATION_CACHE=false` switches this off.
     """
     if folder is None:
         config: Any = jax.config
@@ -35,17 +35,17 @@ def keep_compiled(folder: Path | None = None) -> Path | None:
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}. Choose another XDG_CACHE_HOME") from error
     for path, status in statuses.items():
-        # A sticky folder, as /tmp is, lets nobody replace what is another's.
+        # In a sticky folder, such as /tmp, nobody can replace files of other users.
         sticky = path == folder.parent and status.st_mode & stat.S_ISVTX
         writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
         foreign = hasattr(os, "getuid") and status.st_uid not in (os.getuid(), 0)
         if writable or foreign:
             raise OutputError(
-                f"{path}: others can write to it, and compiled programs are run unchecked. "
-                "Do chmod 700, or choose another XDG_CACHE_HOME"
+                f"{path}: others can write to it, and compiled programs run unchecked. "
+                "Run chmod 700 on it, or choose another XDG_CACHE_HOME"
             )
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    # Small programs too: a command consists of dozens, each a fraction of a second.
+    # Keep small programs too: a command has dozens, each taking a fraction of a second.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder

@@ -1,4 +1,4 @@
-"""What a command writes: lines and tables on the console, a bar, files in one folder."""
+"""Output of commands: lines and tables on the console, a progress bar, files in one folder."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.progress import Progress, TextColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -18,10 +18,10 @@ from gamps.errors import OutputError
 
 
 def plain_console(**settings: Any) -> Console:
-    """A console that shows every text as it is, brackets and colons included.
+    """A console that shows every text unchanged, including brackets and colons.
 
-    Names, paths and messages come from users and files: to none of them `[red]` is a colour. What
-    is to be coloured says so by a style, of `say` or of a `rich.text.Text`.
+    Names, paths and messages come from users and files, where `[red]` does not mean a colour. To
+    colour something, pass a style to `say` or use a `rich.text.Text`.
     """
     return Console(markup=False, emoji=False, **settings)
 
@@ -29,23 +29,23 @@ def plain_console(**settings: Any) -> Console:
 terminal = plain_console()
 """Where commands print; 120 columns wide in a file or a pipe."""
 if not terminal.is_terminal:
-    terminal = plain_console(width=120)  # a table in a file or a pipe need not fold at 80
+    terminal = plain_console(width=120)  # a table in a file or a pipe need not wrap at 80
 
 
 def say(content: str | Text | Table, style: str | None = None) -> None:
-    """Print a table, or a line as it is without folding it; `Text` may differ in style by parts."""
+    """Print a table, or a line unchanged and unwrapped; a `Text` may have several styles."""
     terminal.print(
         content, style=style, markup=False, emoji=False, soft_wrap=not isinstance(content, Table)
     )
 
 
 def silent(*ignored: Any) -> None:
-    """Hear something and do nothing: the default of every callback."""
+    """Ignore the arguments: the default for every callback."""
     del ignored
 
 
 def folder(out: Path, name: str, *, overwrite: bool) -> Path:
-    """Make the run folder, refusing to replace an earlier result unasked."""
+    """Make the run folder; refuses to replace an earlier result unless `overwrite` is set."""
     if (out / f"{name}.json").exists() and not overwrite:
         raise OutputError(
             f"{out / name}.json: exists already. Choose another --out, or add --overwrite"
@@ -80,7 +80,7 @@ def save(
 
 @contextlib.contextmanager
 def bar(description: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar as a context; calling what it yields advances it by one."""
+    """A progress bar as a context; it yields a function that advances the bar by one."""
     # In a pipe or a file a bar would only leave blank lines.
     hidden = not terminal.is_terminal
     text = TextColumn("{task.description}", style="progress.description", markup=False)
@@ -90,12 +90,20 @@ def bar(description: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda doing: progress.update(task, advance=1, description=f"{description}: {doing}")
 
 
+def spinner(what: str) -> Progress:
+    """A line that moves, with the seconds it has been shown."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    progress = Progress(*columns, console=terminal)
+    progress.add_task(what, total=None)
+    return progress
+
+
 @contextlib.contextmanager
 def live() -> Iterator[Callable[[str, Any], None]]:
-    """Show what changes: in its place on a terminal, elsewhere a line for each change.
+    """Show progress: updated in place on a terminal, elsewhere one line for each change.
 
     Yields:
-      A function of the line, and of what a terminal shows in its place.
+      A function that takes the line, and what a terminal shows instead.
     """
     if terminal.is_terminal:
         with Live(console=terminal, refresh_per_second=8) as display:
@@ -124,13 +132,13 @@ def ticking(advance: Callable[[str], None], doing: str) -> Callable[[Iterable[in
 
 
 def say_estimated(densities: str) -> None:
-    """Everything that rests on estimated densities says so."""
+    """Say that densities are estimated; every result that depends on them must say so."""
     if densities == "estimated":
-        say("densities of the log are estimated: ratios are as good as that fit", "yellow")
+        say("densities of the log are estimated: ratios are only as good as that fit", "yellow")
 
 
 def rich_table(title: str, columns: Sequence[str], caption: str = "") -> Table:
-    """An empty table, numbers to the right; `say` shows its cells as they are."""
+    """An empty table with right-aligned numbers; `say` shows its cells unchanged."""
     table = Table(title=title, caption=caption or None, caption_justify="left")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")

@@ -1,4 +1,4 @@
-"""Numbers that a user sets and sweeps."""
+"""Fields for numbers that a user sets and sweeps."""
 
 from typing import Any
 
@@ -8,26 +8,26 @@ from jaxtyping import Array
 
 
 def as_number(value: Any) -> Array:
-    """An array of the default float type, whatever kind of number it was.
+    """Convert any kind of number to an array of the default float type.
 
-    Python's and NumPy's numbers are of different types to a compiler; after this they are not, so
-    that a sweep over either compiles once.
+    To a compiler, Python's and NumPy's numbers have different types; after this they do not, so a
+    sweep over either compiles once.
     """
     return jnp.asarray(value, dtype=jnp.result_type(float))
 
 
 def number(default: float | None = None) -> Any:
-    """A field of a module for a number that can be swept without compiling again."""
+    """A module field for a number that can be swept without recompiling."""
     if default is None:
         return eqx.field(converter=as_number)
     return eqx.field(default=default, converter=as_number)
 
 
 def as_count(value: Any) -> Array:
-    """An array of the default integer type."""
+    """Convert a number to an array of the default integer type."""
     return jnp.asarray(value, dtype=jnp.result_type(int))
 
 
 def count(default: int) -> Any:
-    """A field of a module for how often something is done, at most, by one program for all."""
+    """A module field for the most times something is done; one program serves all values."""
     return eqx.field(default=default, converter=as_count)

@@ -1,4 +1,4 @@
-"""Axes, and what is drawn on them again and again."""
+"""Axes, and the drawings that several figures share."""
 
 import math
 from typing import Any
@@ -8,12 +8,12 @@ import numpy as np
 COLOURS = {"gamps": "#c1121f", "ml": "#1d6fa5", "pgt": "#2a9d5c", "reinforce": "#8a6d3b"}
 """The colour of each recipe, the same in every figure."""
 LABELS = {"gamps": "GAMPS", "ml": "ML", "pgt": "PGT", "reinforce": "REINFORCE"}
-"""The name of each recipe as figures and tables write it."""
+"""The name of each recipe in figures and tables."""
 
 
 def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) -> tuple[Any, Any]:
     """A figure of `rows` × `columns` axes, always as a 2-D array."""
-    from matplotlib.figure import Figure  # a second that commands without a picture do not need
+    from matplotlib.figure import Figure  # takes a second; commands without figures skip it
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -23,7 +23,7 @@ def panels(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7) 
 
 
 def curve(axis: Any, values: np.ndarray, *, label: str, colour: str) -> None:
-    """Mean ± standard deviation over seeds of `[iterations, seeds]`."""
+    """Draw mean ± standard deviation over seeds of `[iterations, seeds]`."""
     mean, std = values.mean(axis=1), values.std(axis=1)
     steps = np.arange(len(mean))
     axis.plot(steps, mean, label=label, color=colour, linewidth=1.6)
@@ -31,20 +31,20 @@ def curve(axis: Any, values: np.ndarray, *, label: str, colour: str) -> None:
 
 
 def recipe_curves(axis: Any, curves: dict[str, np.ndarray]) -> None:
-    """The `curve` of every recipe in its colour, the first of them on top."""
+    """Draw the `curve` of every recipe in its colour, the first on top."""
     for name, values in reversed(curves.items()):
         curve(axis, values, label=LABELS[name], colour=COLOURS[name])
 
 
 def legend_below(figure: Any, axes: Any, title: str, *, fontsize: int = 10) -> None:
-    """One legend for all axes, under them, and a title above."""
+    """Draw one legend below all axes, and a title above them."""
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title, fontsize=fontsize)
 
 
 def on_grid(axis: Any, values: np.ndarray, *, title: str, lower: np.ndarray) -> Any:
-    """One number a cell, drawn on the square grid, with the border between the areas."""
+    """Draw one number per cell on the square grid, with the border between the areas."""
     size = math.isqrt(len(values))
     grid = values.reshape(size, size)
     image = axis.imshow(grid, cmap="magma_r", vmin=0)

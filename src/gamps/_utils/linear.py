@@ -1,4 +1,4 @@
-"""Small linear systems, many at once."""
+"""Solve many small linear systems at once."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,11 @@ from jaxtyping import Array, Float
 
 
 def solve(matrix: Float[Array, "S S"], right: Float[Array, "S k"]) -> Float[Array, "S k"]:
-    """matrix⁻¹ right, of a system that elimination is stable for without pivots.
+    """matrix⁻¹ right, for a system on which elimination without pivots is stable.
 
-    Such are positive definite matrices (of a regression) and I - γP (of a policy's value). A loop
-    of S row operations is then several times faster than LAPACK's pivoted LU on the small batched
-    systems that runs over seeds consist of; large systems go to LAPACK.
+    Examples are positive definite matrices (of a regression) and I - γP (of a policy's value). A
+    loop of S row operations is then several times faster than LAPACK's pivoted LU on the small
+    batched systems of runs over seeds; large systems go to LAPACK.
 
     Examples:
       >>> solve(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0], [3.0]])).ravel().tolist()
@@ -34,7 +34,7 @@ def regress(
 ) -> Float[Array, "F k"]:
     """Least-squares coefficients from Σ φφᵀ and Σ φy.
 
-    The ridge is relative to the diagonal that it is added to, so that the units of a feature do not
+    The ridge is relative to the diagonal that it is added to, so the units of a feature do not
     matter; a feature that is never seen gets zero.
     """
     diagonal = jnp.diagonal(gram)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 class MLP(eqx.Module):
     """Dense layers, tanh after all but the last, for one unbatched input.
 
-    Mapped over a trailing axis of the input (`jax.vmap(net, in_axes=-1, out_axes=-1)`) every
+    When mapped over a trailing axis of the input (`jax.vmap(net, in_axes=-1, out_axes=-1)`), every
     product is weights times a matrix of columns, which is the fast arrangement on a CPU.
 
     Attributes:
@@ -36,7 +36,7 @@ class MLP(eqx.Module):
         def uniform(key: Array, bound: Array) -> Array:
             return jax.random.uniform(key, (largest,), dtype, -bound, bound)
 
-        # Numbers as of `eqx.nn.Linear` itself, but all in one draw: each takes long to compile.
+        # The same numbers as `eqx.nn.Linear`, but in one draw: each draw takes long to compile.
         draws = jax.vmap(jax.vmap(uniform, (0, None)))(jax.vmap(jax.random.split)(keys), bounds)
         self.layers = tuple(
             _linear(weight[: inputs * outputs].reshape(outputs, inputs), bias[:outputs])
@@ -44,7 +44,7 @@ class MLP(eqx.Module):
         )
 
     def __call__(self, x: Float[Array, "inputs"]) -> Float[Array, "outputs"]:
-        """The last layer is linear."""
+        """Apply the network; the last layer is linear."""
         for layer in self.layers[:-1]:
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)

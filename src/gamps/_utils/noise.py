@@ -1,7 +1,7 @@
-"""Randomness as standard normal numbers, so that it can be drawn once, shared, or turned around.
+"""Randomness as standard normal numbers, so that it can be drawn once, shared, or negated.
 
-A policy or model says how many it needs (`noise_size`) and turns them into a draw. The negation of
-standard normal numbers is as likely as they are: that is the antithetic draw, for every part alike.
+A policy or model says how many it needs (`noise_size`) and turns them into a draw. Negated standard
+normal numbers are equally likely, so they give every part an antithetic draw.
 """
 
 import math
@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Int, Key
 
 
 def normal(key: Key[Array, ""], shape: Sequence[int], dtype: Any) -> Float[Array, "..."]:
-    """The numbers of `jax.random.normal`, bit for bit, drawn in a row and folded afterwards.
+    """The same numbers as `jax.random.normal`, bit for bit, drawn flat and reshaped afterwards.
 
-    Of an array with several axes, the last ones short, every number's place is computed from all
-    axes: seconds of compilation, and slower draws.
+    With several axes, the last ones short, each number's position is computed from all axes, which
+    takes seconds to compile and makes draws slower.
     """
     return jax.random.normal(key, (math.prod(shape),), dtype).reshape(*shape)
 
@@ -31,7 +31,7 @@ def categorical(logits: Float[Array, "A"], noise: Float[Array, "1"]) -> Int[Arra
       [0, 2]
     """
     cumulative = jnp.cumsum(jax.nn.softmax(logits))
-    # Below one also after rounding, so that no impossible outcome at the end is chosen.
+    # Below one even after rounding, so that no impossible outcome at the end is chosen.
     below = 1 - jnp.finfo(cumulative.dtype).epsneg
     level = jnp.minimum(jax.scipy.special.ndtr(noise[0]), below).astype(cumulative.dtype)
     return jnp.sum(cumulative <= level * cumulative[-1])

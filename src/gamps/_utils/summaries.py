@@ -1,4 +1,4 @@
-"""Numbers over runs as a table shows them."""
+"""Summarise numbers over runs for a table."""
 
 import math
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ def summary(values: Any) -> dict[str, float | int]:
     if not math.isfinite(mean):
         return {"mean": mean, "std": math.nan, "low": mean, "high": mean, "n": n}
     std = float(array.std(ddof=1)) if n > 1 else 0.0
-    # A percentile of Student's t; the whole of scipy.stats would cost every command a second.
+    # A percentile of Student's t; importing scipy.stats would cost every command a second.
     half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n) if n > 1 else 0.0
     return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "n": n}
 
 
 def plain(content: Any) -> Any:
-    """Numbers, texts and their tuples as JSON gives them back: null for what is not finite.
+    """Convert data to what JSON would return; numbers that are not finite become null.
 
     Examples:
       >>> plain({"low": float("-inf"), "pair": (1, 2.5)})

@@ -1,7 +1,7 @@
-"""Work shared out among processes of this machine, for what a compiled program cannot do.
+"""Share work among processes of this machine, for work that a compiled program cannot do.
 
-Each worker keeps to one core, so that two of them do not fight for the same, and ends when its
-parent does, however that ended.
+Each worker stays on one core, so that two do not compete for the same one, and ends when its parent
+ends, for whatever reason.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Number of cores that this process may use."""
     return len(_cores())
 
 
@@ -35,30 +35,30 @@ def _cores() -> list[int]:
 
 
 def _prepare(core: int, x64: bool) -> None:
-    """In a new worker, before its first computation."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
+    """Set up a new worker; runs before its first computation."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     jax.config.update("jax_enable_x64", x64)
-    with contextlib.suppress(GampsError):  # the parent has said it already
+    with contextlib.suppress(GampsError):  # the parent has already reported it
         keep_compiled()
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
         connection.wait([parent.sentinel])  # type: ignore[union-attr]
-        os._exit(1)  # the parent is gone, and with it whoever could take a result
+        os._exit(1)  # the parent is gone, so nobody can receive a result
 
     threading.Thread(target=follow, daemon=True).start()
 
 
 def _work(pipe: connection.Connection, function: Callable[..., Any], *place: Any) -> None:
-    """A worker's life: items come in by its own pipe, results go out by it, until it closes."""
+    """Run a worker: receive items and send results through its own pipe until the pipe closes."""
     _prepare(*place)
     while True:
         try:
             item = pipe.recv()
         except EOFError:
-            os._exit(0)  # at once: tearing down an engine's threads is what could hang
+            os._exit(0)  # at once: shutting down an engine's threads could hang
         try:
             answer: tuple[Any, Exception | None] = function(item), None
         except Exception as error:
@@ -74,16 +74,16 @@ def share_out(
 ) -> Iterator[tuple[int, Result]]:
     """Apply a function to every item, in worker processes.
 
-    Every worker has a pipe of its own and shares no lock with another, so none can be left
-    waiting for one that was killed.
+    Every worker has its own pipe and shares no lock with another, so none can be left waiting for
+    one that was killed.
 
     Args:
       function: a function of a module, since a new process must be able to import it.
-      items: each is sent to a worker.
-      workers: how many processes; with one, the work is done in this process.
+      items: the items; each is sent to a worker.
+      workers: number of processes; with one, this process does the work.
 
     Yields:
-      The item's number and its result, as they are finished.
+      The number and the result of each item as it finishes.
     """
     if workers <= 1 or len(items) <= 1:
         for i, item in enumerate(items):
@@ -122,12 +122,12 @@ def _start(function: Callable[..., Any], core: int) -> tuple[Any, Any]:
     x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     process = context.Process(target=_work, args=(its, function, core, x64), daemon=True)
     process.start()
-    its.close()  # so that the worker's end of it closes with the worker
+    its.close()  # so that the worker's end closes with the worker
     return mine, process
 
 
 def _send(pipe: Any, item: Any) -> None:
-    with contextlib.suppress(BrokenPipeError):  # a worker gone already: receiving will say so
+    with contextlib.suppress(BrokenPipeError):  # the worker is gone: receiving will report it
         pipe.send(item)
 
 
@@ -136,14 +136,14 @@ def _received(pipe: Any) -> tuple[Any, Exception | None]:
         answer: tuple[Any, Exception | None] = pipe.recv()
     except (EOFError, ConnectionResetError):
         return None, WorkerError(
-            "a worker process was killed, or could not start. Is there memory enough for so many? "
-            'A script of yours must start its work under if __name__ == "__main__":'
+            "a worker process was killed, or could not start. Is there enough memory for all? "
+            'Your own script must start its work under if __name__ == "__main__":'
         )
     return answer
 
 
 def _end(process: Any, seconds: float = 10.0) -> None:
-    """Idle workers end by themselves as their pipe closes; one still at work is ended."""
+    """Wait for an idle worker to end when its pipe closes; end one that is still at work."""
     process.join(0.5)
     if process.is_alive():
         process.terminate()

@@ -19,18 +19,18 @@ from gamps.errors import GampsError, SettingError
 
 
 class Command(NamedTuple):
-    """A command of the shell.
+    """A subcommand of `gamps`.
 
     Attributes:
-      target: `module:function`, whose arguments are the command's.
-      summary: one line of the list of commands.
+      target: `module:function`; the function's arguments are the command's.
+      summary: its line in the list of commands.
     """
 
     target: str
     summary: str
 
     def load(self) -> Callable[..., Any]:
-        """The function, imported now."""
+        """Import the function and return it."""
         module, _, name = self.target.partition(":")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return function
@@ -45,16 +45,16 @@ USER = {
     "evaluate": Command("gamps.cli.evaluate:evaluate", "say whether the policy may be deployed"),
     "report": Command("gamps.cli.report:report", "write one HTML page about a run"),
     "export": Command("gamps.cli.export:export", "write a policy that runs without gamps"),
-    "next": Command("gamps.cli.rounds:next_", "go on after a deployment, with the new log"),
+    "next": Command("gamps.cli.rounds:next_", "continue after a deployment, with the new log"),
     "play": Command("gamps.cli.play:play", "run an exported policy in a Gymnasium environment"),
 }
 MORE = {
-    "resume": Command("gamps.cli.train:resume", "go on with an interrupted training"),
-    "compare": Command("gamps.cli.compare:compare", "put several runs side by side"),
+    "resume": Command("gamps.cli.train:resume", "continue an interrupted training"),
+    "compare": Command("gamps.cli.compare:compare", "compare several runs"),
     "fit-behaviour": Command(
         "gamps.cli.importing:fit_behaviour", "estimate the logging policy if it is unknown"
     ),
-    "collect": Command("gamps.cli.collect:collect", "log a known policy in an environment"),
+    "collect": Command("gamps.cli.collect:collect", "log episodes of a known policy"),
     "campaign": Command("gamps.cli.campaign:campaign", "log, learn and deploy, round by round"),
     "launch": Command("gamps.cli.launch:launch", "train in several processes, surviving failures"),
     "sweep": Command("gamps.cli.launch:sweep", "train with every combination of some settings"),
@@ -96,13 +96,13 @@ REPRODUCE = """The paper's tables and figures, one command each: gamps reproduce
 
 {names}
 
-Each prints our numbers beside the paper's and writes NAME.json and NAME.png to --out.
+Each prints our numbers next to the paper's and writes NAME.json and NAME.png to --out.
 --quick runs a small version in seconds. gamps reproduce NAME --help explains one.
 """
 
 
 def listed(commands: Commands) -> str:
-    """A line for each command."""
+    """Return one line per command."""
     return "\n".join(f"  {name:<14} {command.summary}" for name, command in commands.items())
 
 
@@ -124,10 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _compile_quickly() -> None:
-    """Let XLA optimise less, unless it was told how much.
+    """Lower XLA's optimisation level, unless the user has set it.
 
-    A command compiles for longer than its programs run, and these are as fast: what takes their
-    time are matrix products, which are not compiled.
+    A command spends more time compiling than running, and its programs run as fast: most of their
+    time goes into matrix products, which are not compiled.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_optimization_level" not in flags and "jax" not in sys.modules:
@@ -135,9 +135,9 @@ def _compile_quickly() -> None:
 
 
 def run(words: Sequence[str], commands: Commands, *, prog: str, description: str) -> None:
-    """Call one of some commands with the words of a shell.
+    """Call the command that the first word names, with the other words as its arguments.
 
-    An error that the user can fix is shown without a traceback and ends with status 2.
+    An error that the user can fix is shown without a traceback; the exit status is then 2.
     """
     if not words or words[0] in ("-h", "--help"):
         print(description, end="")
@@ -153,7 +153,7 @@ def run(words: Sequence[str], commands: Commands, *, prog: str, description: str
     except GampsError as error:
         print(f"gamps: {error}", file=sys.stderr)
         _leave(2)
-    except OSError as error:  # a disk that is full, a folder that cannot be written
+    except OSError as error:  # a full disk, a read-only folder
         print(f"gamps: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         _leave(2)
     except KeyboardInterrupt:
@@ -167,7 +167,7 @@ def run(words: Sequence[str], commands: Commands, *, prog: str, description: str
 
 
 def one_log(words: Sequence[str]) -> list[str]:
-    """The words of a command, those before the first option as one.
+    """Join the words before the first option into one, with `+` between them.
 
     Examples:
       >>> one_log(["may-v0", "june-v0", "--out", "run"])
@@ -190,7 +190,7 @@ def _call(function: Callable[..., Any], prog: str, words: Sequence[str]) -> None
 
 
 def configured(function: Callable[..., Any], words: Sequence[str]) -> Callable[..., Any]:
-    """A command whose defaults are the settings of the TOML file that --config names, if any."""
+    """Return the command with the settings in --config's TOML file, if any, as its defaults."""
     if "config" not in signature(function).parameters:
         return function
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -206,21 +206,21 @@ def configured(function: Callable[..., Any], words: Sequence[str]) -> Callable[.
     others = {"out": Path, "tensorboard": bool}
     for name in settings:
         if name not in KINDS | others:
-            fix = f"Known are {', '.join([*KINDS, *others])}"
-            raise SettingError("config", f"{path}: {name} is no setting", fix)
+            fix = f"Choose from {', '.join([*KINDS, *others])}"
+            raise SettingError("config", f"{path}: {name} is not a setting", fix)
     rest = {name: kind(settings[name]) for name, kind in others.items() if name in settings}
     spec = {name: typed(name, settings[name]) for name in KINDS if name in settings}
     return functools.partial(function, spec=TrainSpec(**({"log": MISSING} | spec)), **rest)
 
 
 def _several() -> bool:
-    """Whether this process works together with others."""
+    """Whether this is one of several processes that work together."""
     jax = sys.modules.get("jax")
     return jax is not None and jax.process_count() > 1
 
 
 def _leave(code: int) -> NoReturn:
-    """End; of several processes at once, or the others would wait minutes for this one."""
+    """Exit; if there are several processes, at once, or the others would wait minutes."""
     if _several():
         sys.stdout.flush()
         sys.stderr.flush()

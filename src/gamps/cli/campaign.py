@@ -45,39 +45,39 @@ def campaign(
 ) -> None:
     """Improve a controller round by round: log, learn, deploy, and log again.
 
-    --mode certified: nothing runs in the environment that was not certified by the logs before it.
+    --mode certified: a new policy runs in the environment only if the logs before it certify it.
     A certified policy keeps its noise, which the next round learns from. A policy that turns out to
     do harm is rolled back.
 
-    --mode trials: a share of the episodes may try candidates, chosen by models of all logs, one
-    draw of the policy's parameters each. The best challenges the policy in charge, and replaces it
-    only if fresh episodes of both show that it earns more. It is for long episodes, of which a log
-    says little about any other policy, and for plants where a bad episode is only a bad episode.
+    --mode trials: a share of the episodes may try candidates. Models of all logs choose them, each
+    one draw of the policy's parameters. The best challenges the policy in charge, and replaces it
+    only if fresh episodes of both show that it earns more. Use it if episodes are so long that a
+    log says little about any other policy, and if a bad episode does no further damage.
 
-    If the process dies, the same command goes on to the same decisions. gamps report FOLDER draws
-    what happened.
+    If the process dies, repeat the command: it continues and reaches the same decisions.
+    gamps report FOLDER shows what happened.
 
     Example: gamps campaign InvertedPendulum-v5 --task gamps.envs.pendulum:task --rounds 4
     --episodes 50 --out runs/pendulum
 
     Args:
-      env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
-      out: folder of the campaign; each round is a run folder in it.
-      task: module:object, a gamps.Task; without it reward and termination are estimated.
-      policy: the first controller: random; module:object; or a file written by describe.
-      std: of each action of the random policy.
-      mode: certified, or trials.
-      share: of the episodes, that trials may take.
-      features: module:function of observation and action, the models' input; see gamps train.
-      rounds: how often to learn.
-      episodes: to log in each round.
-      steps: cut episodes off after so many; by default where the environment does.
-      discount: of returns.
-      assume: markov, if each observation decides what comes next; see gamps evaluate.
+      env: id of a Gymnasium environment; MuJoCo's need pip install "gamps[mujoco]".
+      out: campaign folder; each round is a run folder in it.
+      task: module:object, a gamps.Task; without it, reward and termination are estimated.
+      policy: the first controller: random, module:object, or a policy's JSON description.
+      std: standard deviation of each action of the random policy.
+      mode: certified or trials.
+      share: share of the episodes that trials may use.
+      features: module:function of (observation, action), the models' input; see gamps train.
+      rounds: number of rounds, each of which learns once.
+      episodes: number of episodes to log in each round.
+      steps: cut episodes off after this many steps; by default where the environment does.
+      discount: discount factor of the returns.
+      assume: markov, if observations are Markov; see gamps evaluate.
       error: chance of ever deploying a worse policy, over all rounds.
-      iterations: policy steps of each training.
-      seed: of everything random.
-      workers: processes to simulate in.
+      iterations: number of policy steps in each training.
+      seed: random seed.
+      workers: number of processes that simulate.
     """
     check_error(error)
     for name, value, bound in (("rounds", rounds, 1), ("episodes", episodes, 10)):
@@ -111,17 +111,17 @@ def campaign(
 
 
 def _check_duels(share: float, rounds: int, episodes: int, error: float) -> None:
-    """Refuse duels of so few episodes that nobody could ever win one."""
+    """Refuse duels with too few episodes for anyone to win."""
     if not 0 < share < 1:
-        raise SettingError("share", f"{share}", "Choose it between 0 and 1")
+        raise SettingError("share", f"{share}", "Choose a number between 0 and 1")
     each = (episodes - round(share * episodes)) // 2
     if 1 / math.comb(2 * each, each) > error / rounds / LOOKS:
-        problem = f"{share}, which leaves {each} episodes to either side of a duel"
-        raise SettingError("share", problem, "That can show nothing: log more, or try less")
+        problem = f"{share} leaves {each} episodes for each side of a duel"
+        raise SettingError("share", problem, "Too few to show anything: log more, or try less")
 
 
 def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
-    """The table, what it cost, and the policies in charge before it and at the end."""
+    """Print the table and the cost; export the policies in charge at the start and the end."""
     table = console.rich_table(
         "rounds",
         ["round", "in charge earned", "candidates earned", "challenger earned", ""],
@@ -133,8 +133,8 @@ def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
     cost = sum(one.cost for one in found.rounds)
     tried = sum(len(one.earned) for one in found.rounds)
     console.say(
-        f"{tried} trials earned {cost:.4g} less in all than the policy in charge would have; the "
-        f"chance that it was ever replaced by one that is no better is at most {spec.error:g}"
+        f"{tried} trials earned {cost:.4g} less in total than the policy in charge would have; the "
+        f"chance that a policy that is no better ever replaced it is at most {spec.error:g}"
     )
     handed = [one for one in found.rounds if one.took_over]
     notes: dict[str, Any] = {"first": {"certificate": None}}
@@ -145,7 +145,7 @@ def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
     for name, policy in (("first", found.deployed[0]), ("policy", found.deployed[-1])):
         if name in notes and not (out / name).exists():
             write.export(policy, found.logs[-1], out / name, notes=notes[name])
-            console.say(f"written: {out / name}, which gamps play runs")
+            console.say(f"written: {out / name}; run it with gamps play")
 
 
 def _cells(one: Tried) -> list[str]:

@@ -1,4 +1,4 @@
-"""`gamps collect`: a log of a known policy, kept as a Minari dataset."""
+"""`gamps collect`: log a known policy, as a Minari dataset."""
 
 import json
 from pathlib import Path
@@ -31,25 +31,25 @@ def collect(
     workers: int = cores(),
     overwrite: bool = False,
 ) -> None:
-    """Run a known policy in a Gymnasium environment and keep the log as a Minari dataset.
+    """Run a known policy in a Gymnasium environment and save the log as a Minari dataset.
 
     Every action is logged as it was drawn, before any clipping, with its log-density in
-    infos["behavior_log_prob"]; the policy and the discount go into the metadata. Minari opens the
-    result by minari.load_dataset(NAME), gamps by gamps.datasets.load(NAME).
+    infos["behavior_log_prob"]; the policy and the discount go into the metadata. Open the result
+    with minari.load_dataset(NAME) or gamps.datasets.load(NAME).
 
     Example: gamps collect Swimmer-v5 --steps 200 --dataset swimmer/random-v0
 
     Args:
-      env: an id of Gymnasium; MuJoCo's need pip install "gamps[mujoco]".
-      dataset: its name, like swimmer/random-v0; it is kept in MINARI_DATASETS_PATH.
+      env: id of a Gymnasium environment; MuJoCo's need pip install "gamps[mujoco]".
+      dataset: name of the new dataset, like swimmer/random-v0; stored in MINARI_DATASETS_PATH.
       policy: random; module:object, a gamps.policies.Policy or a function that makes one; or the
         path of a policy's description (JSON, see gamps.policies.describe).
-      std: of each action of the random policy, if actions are continuous.
-      episodes: how many.
-      steps: cut episodes off after so many; by default where the environment does.
-      discount: kept with the log, for whoever learns from it.
-      seed: of policy and environment; the log does not depend on the number of workers.
-      workers: processes to simulate in.
+      std: standard deviation of each action of the random policy, if actions are continuous.
+      episodes: number of episodes.
+      steps: cut episodes off after this many steps; by default where the environment does.
+      discount: discount factor, stored with the log for training.
+      seed: seed of policy and environment; the log does not depend on the number of workers.
+      workers: number of processes that simulate.
       overwrite: replace a dataset of the same name.
     """
     if not 0 < discount <= 1:
@@ -82,7 +82,7 @@ def collect(
 
 
 def first_policy(words: str, env: str, std: float) -> Policy:
-    """The policy that `random`, `module:object` or a described file names."""
+    """Return the policy that `random`, `module:object` or a description's path names."""
     if words == "random":
         return datasets.policy_for(env, std=std)
     path = Path(words)
@@ -91,5 +91,5 @@ def first_policy(words: str, env: str, std: float) -> Policy:
     try:
         return rebuild(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        fix = "Say random, module:object, or give a file written by describe"
+        fix = "Give random, module:object, or the path of a policy's JSON description"
         raise SettingError("policy", f"{path}: {error}", fix) from error

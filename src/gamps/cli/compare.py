@@ -1,4 +1,4 @@
-"""`gamps compare`: several runs beside each other."""
+"""`gamps compare`: compare several runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from gamps.evaluation.verdict import ROBUST
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.open_run import OpenRun
 
-LEAST = 3  # runs that an interval over runs needs
+LEAST = 3  # fewest runs for an interval over runs
 
 
 def compare(
@@ -29,31 +29,31 @@ def compare(
     confidence: float = 0.95,
     overwrite: bool = False,
 ) -> None:
-    """Put several runs beside each other: which settings differ, and what that is worth.
+    """Compare several runs: which settings differ, and what the difference is worth.
 
     Every run is judged on the episodes that it has not seen, as gamps evaluate does. Two runs with
-    the same log, held-out share and seed are judged on the same episodes, and compared on them pair
-    by pair. Runs that differ in nothing but log and seed are a group: of three or more the
-    interquartile mean is shown, with a bootstrap that resamples runs within each log. It says how
-    much seeds matter on these logs, not how much another log would.
+    the same log, held-out share and seed are judged on the same episodes, and compared on them in
+    pairs. Runs that differ only in log and seed form a group. A group of three or more shows its
+    interquartile mean, with a bootstrap that resamples runs within each log. The bootstrap says
+    how much seeds matter on these logs, not how much another log would.
 
     Example: gamps compare runs/tanks runs/tanks-pgt
 
     Args:
-      runs: folders that gamps train wrote.
+      runs: run folders that gamps train wrote.
       out: folder for compare.json and compare.png.
-      confidence: of each bound.
+      confidence: confidence of each bound.
       overwrite: replace an earlier comparison in the same folder.
     """
     if len(set(runs)) < 2:
-        raise SettingError("runs", f"{len(set(runs))}", "Name at least two different ones")
+        raise SettingError("runs", f"{len(set(runs))}", "Name at least two different runs")
     out = console.folder(out, "compare", overwrite=overwrite)
     for run in runs:
         say_imports(run)
     evaluated: dict[str, RunEvaluation] = {}
     with console.bar("compare", len(runs)) as advance:
         for run in runs:
-            evaluated[str(run)] = evaluate_run(run, confidence=confidence)
+            evaluated[str(run)] = evaluate_run(run, confidence=confidence, details=True)
             advance(str(run))
     differ = _differing([j.run for j in evaluated.values()])
     pairs = {}
@@ -64,7 +64,7 @@ def compare(
     groups = _groups(evaluated, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
     table = console.rich_table(
-        f"{len(evaluated)} runs by {ROBUST} on their held-out episodes",
+        f"{len(evaluated)} runs, {ROBUST} estimates on their held-out episodes",
         ["run", *differ, "verdict", "improvement", bounds, "support"],
     )
     for name, one in evaluated.items():
@@ -111,7 +111,7 @@ def _terms(run: RunEvaluation) -> evaluation.Terms:
 
 
 def _differing(runs: Sequence[OpenRun]) -> list[str]:
-    """The settings that are not the same in all."""
+    """Return the names of the settings that differ between runs."""
     specs = [asdict(run.spec) for run in runs]
     return [name for name in specs[0] if len({str(spec[name]) for spec in specs}) > 1]
 
@@ -124,7 +124,7 @@ def _same_episodes(one: OpenRun, other: OpenRun) -> bool:
 def _groups(
     judged: Mapping[str, RunEvaluation], differ: Sequence[str], confidence: float
 ) -> dict[str, evaluation.Interval]:
-    """The interquartile mean of the improvement, of runs that differ by log and seed alone."""
+    """Interquartile mean of the improvement, per group of runs that differ in log and seed only."""
     kinds = [name for name in differ if name not in ("log", "seed")]
     values: dict[str, dict[str, list[float]]] = {}
     for run in judged.values():

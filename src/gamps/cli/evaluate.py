@@ -1,4 +1,4 @@
-"""`gamps evaluate`: whether the policy of a run may be deployed, or how far on the way to it."""
+"""`gamps evaluate`: decide which policy of a run may be deployed, if any."""
 
 import json
 import sys
@@ -12,8 +12,16 @@ from gamps import evaluation
 from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
-from gamps.evaluation.verdict import BY_STATES, ROBUST
-from gamps.runs.evaluate_run import Against, RunEvaluation, evaluate_run, rows_of, rungs_of, sampled
+from gamps.evaluation.verdict import BY_STATES, ROBUST, rare_failures
+from gamps.runs.evaluate_run import (
+    RUNG_HEADER,
+    Against,
+    RunEvaluation,
+    evaluate_run,
+    rows_of,
+    rungs_of,
+    sampled,
+)
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
 COLOURS = {evaluation.DEPLOY: "green", evaluation.NOT_SHOWN: "yellow", evaluation.WORSE: "red"}
@@ -30,33 +38,35 @@ def evaluate(
     details: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Say which policy of a run may be deployed: deploy, not shown to be better, or worse.
+    """Decide which policy of a run may be deployed: deploy, not shown to be better, or worse.
 
-    A learned policy is often further from the log than the log can see. So policies on the way to
-    it, the rungs of a ladder that the training has chosen, are compared with the logging policy on
-    episodes that training never saw: the held-out part, or another log. Their lower bounds hold
-    together; the rung with the highest one is the policy to deploy, with its noise, if the bound is
-    above zero. It is then certified: gamps export and gamps play hand out that policy. Judging
-    again by the same episodes, but for the same question, halves the error. Exit status: 0 deploy,
-    3 not shown to be better, 4 worse.
+    A learned policy is often too far from the controller for the log to judge it. So training has
+    chosen policies on the way to it, the rungs of a ladder. They are compared with the logging
+    policy on episodes that training never saw: the held-out ones, or another log. All their lower
+    bounds hold at once. If the highest bound is above zero, its rung is certified: deploy it with
+    its noise; gamps export and gamps play hand it out. The second question to the same episodes
+    gets half of its error, the third a quarter; a repeated question keeps its own. Exit status: 0
+    deploy, 3 not shown to be better, 4 worse.
 
     Example: gamps evaluate runs/tanks --confidence 0.9
 
     Args:
-      run: the folder that gamps train wrote.
-      log: another dataset of the same logging policy; the held-out part of the run's by default.
-      assume: markov, if what is observed decides what comes next: estimates then reach
-        further. It is checked near the logging policy, and refused where the log speaks against it.
-        Bounds of the return that the task declares are not used then.
-      against: newest, the controller that made the last episode, whose episodes then judge; or
-        all that made the log. They differ where gamps import was told of several.
-      confidence: that none of the bounds is wrong.
-      details: show other estimates of the chosen rung beside the one that the verdict rests on.
-      json_: print all of it as JSON.
+      run: run folder that gamps train wrote.
+      log: another dataset of the same logging policy; by default the run's held-out episodes.
+      assume: markov, if each observation decides what comes next: estimates then reach
+        further. This is checked near the logging policy, and refused if the log contradicts it.
+        The bounds of the return that the task declares are then not used.
+      against: newest compares with the controller that made the last episode, on its episodes;
+        all compares with all that made the log. It matters if gamps import was told of several.
+      confidence: confidence that no bound is wrong.
+      details: also show estimates of the chosen rung other than the one behind the verdict.
+      json_: print everything as JSON; other estimates only with --details.
     """
     say_imports(run)
     with console.bar("evaluate", 1) as advance:
-        found = evaluate_run(run, log=log, assume=assume, against=against, confidence=confidence)
+        found = evaluate_run(
+            run, log=log, assume=assume, against=against, confidence=confidence, details=details
+        )
         advance("judged")
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:
@@ -74,14 +84,15 @@ def evaluate(
 
 
 def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
-    """The table of rungs, the verdict and what to do next."""
+    """Print the table of rungs, the verdict and what to do next."""
     verdict = found.evaluation.verdict
     whose = "the newest controller" if found.against == "newest" else "the logging policy"
     table = console.rich_table(
-        f"{run}: from {whose}, worth {verdict.behaviour.estimate:.4g}, to the learned",
-        ["rung", "way", "noise", "effective", "improvement", "at least", ""],
-        caption=f"Of {found.run.held_out.n_trajectories} episodes. Way and noise: shares of the "
-        "way to the learned policy's mean and deviation. The bounds hold together.",
+        f"{run}: from {whose} (worth {verdict.behaviour.estimate:.4g}) to the learned policy",
+        RUNG_HEADER,
+        caption=f"On {found.run.held_out.n_trajectories} held-out episodes. Moved: how far towards "
+        "the learned policy. Effective: how many episodes count as evidence. The confidence "
+        "applies to all bounds together.",
     )
     for row in rungs_of(found):
         table.add_row(*row)
@@ -92,18 +103,16 @@ def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
         console.say(f"{found.dropped} episodes of the run's own log are left out", "yellow")
     if found.number > 1:
         console.say(
-            f"judgement {found.number} by these episodes: with error {found.error:.3g}, half of "
-            f"that of the one before; of all together {found.error * (2**found.number - 1):.3g}",
+            f"judgement {found.number} by these episodes: error {found.error:.3g}; "
+            f"{found.spent:.3g} for all together",
             "yellow",
         )
     console.say_estimated(found.densities)
     word = (verdict.word, f"bold {COLOURS[verdict.word]}")
     console.say(Text.assemble(word, f": {verdict.why}. {verdict.advice}."))
     if verdict.unseen_loss is not None:
-        console.say(
-            f"What no {found.run.held_out.n_trajectories} episodes exclude: that 3 of as many lose "
-            f"{verdict.unseen_loss:.4g} each, which would outweigh it."
-        )
+        unit = "episode" if found.run.groups is None else "group"
+        console.say(rare_failures(verdict, unit))
 
 
 def _details(found: RunEvaluation) -> None:
@@ -111,10 +120,11 @@ def _details(found: RunEvaluation) -> None:
     rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     table = console.rich_table(
-        f"rung {found.evaluation.chosen + 1} by other estimates",
+        f"rung {found.evaluation.chosen + 1}: other estimates",
         ["estimate", "value", bounds, "improvement", bounds],
-        caption=f"The verdict rests on {rests_on}. These bounds are of one policy alone; those of "
-        f"{' and '.join(evaluation.UNSPREAD)} leave their own error out.{sampled(found)}",
+        caption=f"The verdict rests on {rests_on}. Each bound here is for one policy alone. "
+        f"{' and '.join(evaluation.UNSPREAD)} rely on a fitted model or value function, and their "
+        f"bounds ignore the error of that fit.{sampled(found)}",
     )
     for row in rows_of(estimates):
         table.add_row(*row)

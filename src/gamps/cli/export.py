@@ -1,4 +1,4 @@
-"""`gamps export`: a policy out of its run folder."""
+"""`gamps export`: write a run's policy to a folder that runs without the run."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -23,30 +23,30 @@ def export(
     mean_action: bool = False,
     onnx: bool = False,
 ) -> None:
-    """Write a policy that runs without what trained it: StableHLO, and ONNX if asked for.
+    """Write a policy that runs without the code that trained it: StableHLO, and ONNX on request.
 
-    The policy is the one that gamps evaluate has certified, with the noise that it was judged with.
-    gamps.load_policy(OUT) gives sample(observation, generator), NumPy in and out. A process with
-    JAX alone runs OUT/act.stablehlo by jax.export.deserialize.
+    By default this is the policy that gamps evaluate certified, with the noise it was judged with.
+    gamps.load_policy(OUT) gives sample(observation, generator), NumPy in and out. With JAX alone,
+    run OUT/act.stablehlo through jax.export.deserialize.
 
     Example: gamps export runs/tanks
 
     Args:
-      run: the folder that gamps train wrote.
+      run: run folder that gamps train wrote.
       out: the new folder; RUN/policy by default.
-      which: certified, or, judged by nobody, learned (the end of the ladder) or last (iteration).
-      mean_action: write OUT/mean.stablehlo too, the most likely action, judged by nobody.
-      onnx: write OUT.onnx too, of observation and noise; needs pip install "gamps[onnx]".
+      which: certified; or unjudged: learned (the end of the ladder) or last (the last iteration).
+      mean_action: also write OUT/mean.stablehlo, the most likely action, which nobody has judged.
+      onnx: also write OUT.onnx, of observation and noise; needs pip install "gamps[onnx]".
     """
     target = run / "policy" if out is None else out
     write.refuse_taken(target, onnx=onnx)
     say_imports(run)
     opened = open_run(run)
     for error in opened.refused:
-        console.say(f"passed over: {error}", "yellow")
+        console.say(f"skipped a checkpoint: {error}", "yellow")
     if opened.done < opened.total and not opened.progress.run.stopped:
         missing = f"{opened.done} of {opened.total} iterations"
-        console.say(f"not finished: {missing}. gamps resume {run}", "yellow")
+        console.say(f"not finished: {missing}. Continue with gamps resume {run}", "yellow")
     data, certificate = opened.data, None
     if which == "certified":
         policy, certificate = certified(run, opened.ends)

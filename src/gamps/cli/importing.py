@@ -1,4 +1,4 @@
-"""`gamps import` and `gamps fit-behaviour`: logs from where people have them."""
+"""`gamps import` and `gamps fit-behaviour`: from a table to a log with densities."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import estimation
 from gamps.trajectories import from_episodes
 
-SHOWN = 10  # dropped episodes that are named
+SHOWN = 10  # dropped episodes to name
 
 
 def import_(
@@ -41,10 +41,10 @@ def import_(
 ) -> None:
     """Turn a table of steps into a dataset: CSV, or Parquet with pip install "gamps[tables]".
 
-    One row a step, in the order of time, the rows of an episode together. Actions must be as the
-    controller drew them, before any limit. The last row of an episode may hold observations only,
-    with action and reward left empty: it says where the episode ended. Without such a row and
-    without columns of next observations the last step is kept, and where it led is not known.
+    Each row is one step, in time order, with the rows of an episode together. Actions must be as
+    the controller drew them, before any limit. The last row of an episode may hold only
+    observations, with action and reward left empty: it says where the episode ended. Without such
+    a row and without --next-observations the last step is kept, but where it led is unknown.
 
     Example: gamps import log.csv --episode run --observations h1 h2 --actions pump --reward reward
     --log-prob logp --dataset tanks/day-v0
@@ -55,24 +55,24 @@ def import_(
     Args:
       table: the file, .csv or .parquet.
       dataset: name of the new dataset, like tanks/day-v0.
-      observations: columns, one a dimension.
-      actions: columns, one a dimension.
-      reward: column.
-      episode: column with the episode's number or name; without it an episode ends where one of
-        the flags is set.
+      observations: columns of the observation, one per dimension.
+      actions: columns of the action, one per dimension.
+      reward: column of the reward.
+      episode: column with the episode's number or name; without it, an episode ends where
+        --terminated or --timeout is set.
       log_prob: column with the log-density of the action under the logging policy. If it was not
-        logged, leave it out and go on with gamps fit-behaviour.
-      propensity: in place of it, column with the probability of the choice.
-      next_observations: columns, one a dimension, in the order of the observations.
-      terminated: column that is not zero where the environment ended the episode.
-      timeout: column that is not zero where the episode was cut off, whatever the other flag says.
-      time: column of numbers, dates or times that must grow within an episode; it is only checked.
-      controller: column that names who chose an episode's actions.
-      group: column that names what episodes belong together: a patient, a machine, a day.
+        logged, leave this out and run gamps fit-behaviour next.
+      propensity: column with the probability of the choice, in place of --log-prob.
+      next_observations: columns of the next observation, in the order of --observations.
+      terminated: column that is nonzero where the environment ended the episode.
+      timeout: column that is nonzero where the episode was cut off, whatever --terminated says.
+      time: column of numbers, dates or times that must increase in an episode; only checked.
+      controller: column with the name of the controller that chose the episode's actions.
+      group: column that names which episodes belong together: a patient, a machine, a day.
       discrete: actions are choices, numbered from 0, in one column.
       numbered: observations are states, numbered from 0, in one column.
-      discount: kept with the log.
-      drop_bad_episodes: leave out episodes that cannot be used, say which, and go on.
+      discount: discount factor, stored with the log.
+      drop_bad_episodes: leave out unusable episodes, say which, and continue.
       overwrite: replace a dataset of the same name.
     """
     _check(dataset, discount, overwrite)
@@ -87,7 +87,7 @@ def import_(
     )
     if not read:
         first = account.dropped[0]
-        raise DatasetError(f"episode {first.name}", "none is left", f"The first: {first.why}")
+        raise DatasetError(f"episode {first.name}", "none is usable", f"The first: {first.why}")
     episodes = [one.episode for one in read]
     if not numbered:
         datasets.check_precision(observations, episodes)
@@ -118,17 +118,17 @@ def import_(
 
 
 def _say_account(account: datasets.Account) -> None:
-    """Rows in = steps out + reasons."""
+    """Say what became of every row: rows in = steps out + reasons."""
     dropped = sum(one.rows for one in account.dropped)
     parts = [
         f"{account.steps} steps",
         *([f"{account.closing} that only say where an episode ended"] if account.closing else []),
-        *([f"{dropped} of {len(account.dropped)} dropped episodes"] if dropped else []),
+        *([f"{dropped} in {len(account.dropped)} dropped episodes"] if dropped else []),
     ]
     console.say(f"{account.rows} rows: {', '.join(parts)}")
     if account.unknown_ends:
         console.say(
-            f"of {account.unknown_ends} episodes nothing says where their last step led", "yellow"
+            f"{account.unknown_ends} episodes do not say where their last step led", "yellow"
         )
     for one in account.dropped[:SHOWN]:
         console.say(f"dropped {one.name}: {one.why}", "yellow")
@@ -139,7 +139,7 @@ def _say_account(account: datasets.Account) -> None:
 def _say_order(shuffled: list[int]) -> None:
     if shuffled:
         say = f"{len(shuffled)} episodes look out of order, the first is number {shuffled[0]}"
-        console.say(f"{say}: sort the table by time, or name it by --time", "yellow")
+        console.say(f"{say}: sort the table by time, or name the time column with --time", "yellow")
 
 
 def fit_behaviour(
@@ -150,26 +150,25 @@ def fit_behaviour(
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Estimate the logging policy of a log without densities, and keep the log with them.
+    """Estimate the logging policy of a log without densities, and save the log with estimates.
 
-    Kinds of policies are compared by the likelihood of actions that no fit has seen; the best is
-    fitted to the whole log. The calibration says how often held-out actions fall where the fit
-    says they should. Everything that is done with the new dataset says that its densities are
-    estimated: logging them is better. The fit has seen every episode, also those that a training
-    holds out later.
+    Kinds of policies are compared by the likelihood of held-out actions; the best is fitted to the
+    whole log. The calibration says how often held-out actions fall where the fit says they should.
+    Every command that uses the new dataset says that its densities are estimated: logging them is
+    better. The fit has seen every episode, including those that training holds out later.
 
     Example: gamps fit-behaviour tanks/raw-v0 --dataset tanks/day-v0
 
     Args:
-      log: name of a dataset, or its folder.
-      dataset: name of the new one.
-      seed: of the parts that are held out in turn.
+      log: name or folder of a dataset.
+      dataset: name of the new dataset.
+      seed: seed of the split into parts that are held out in turn.
       overwrite: replace a dataset of the same name.
     """
     _check(dataset, 1.0, overwrite)
     episodes, discount, densities = datasets.load_episodes(log)
     if densities == "known":
-        raise SettingError("log", f"{log} has its densities", "Use it as it is")
+        raise SettingError("log", f"{log} already has densities", "Use it without fitting")
     with console.terminal.status("fitting …"):
         found = estimation.estimate(jax.random.key(seed), episodes)
     folder = datasets.save(

@@ -1,4 +1,4 @@
-"""`gamps inspect`: whether a log is fit to learn from."""
+"""`gamps inspect`: check whether a log is fit to learn from."""
 
 import json
 import sys
@@ -24,28 +24,28 @@ def inspect(
     policy: str = "behaviour",
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """A health table of a log: what would make training fail, or its result mean less.
+    """Check a log for what would make training fail, or make its result mean less.
 
-    Findings are fatal (exit status 1), warnings, or notes, each with what to do about it. The
-    known reward and termination are compared with the logged ones, step by step; without a task
-    it is said how well they can be estimated from the log.
+    Each row of the table is fatal (exit status 1), a warning or a note, with a fix where one is
+    needed. The task's reward and termination are compared with the logged ones, step by step;
+    without a task, the table says how well they can be estimated from the log.
 
     Example: gamps inspect tanks/day-v0 --task gamps.envs.tanks:task
 
     Args:
-      log: name of a dataset, or its folder.
+      log: name or folder of a dataset.
       task: module:object, a gamps.Task or a function that makes one.
-      policy: the one to be trained: behaviour, affine, network, module:object.
-      json_: print findings as JSON.
+      policy: the policy to train: behaviour, affine, network or module:object.
+      json_: print the rows as JSON.
     """
     check_choice("policy", policy, POLICIES)
     known = task_of(task) if task else None
     if ":" in policy:
-        policy_named(policy)  # refused before the log is read, if it is none
+        policy_named(policy)  # refuse anything else before the log is read
     data = datasets.load(log)
     start, outcomes = policy_of(policy, data, 0), None
     if known is None and data.discount is not None:
-        features = features_of("", data.trajectories)
+        features = features_of("", data.trajectories, data.limits)
         _, outcomes = task_for("", data, features, 0)
     found = inspection.inspect(
         data.trajectories, known, start,

@@ -1,4 +1,4 @@
-"""`gamps launch` and `gamps sweep`: trainings that outlive the processes they run in."""
+"""`gamps launch` and `gamps sweep`: trainings that survive process failures."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,38 +29,38 @@ def launch(
 ) -> None:
     """Train in several processes that split the log, and survive process failures.
 
-    The result is that of gamps train, and so is the run folder. Ray (pip install "gamps[ray]")
-    places the processes: one a node of a cluster, or several on this machine. If one is lost, all
-    start again from the last checkpoint; if its node does not come back within PATIENCE seconds,
-    they go on with one process fewer, down to a single one. An error of the training itself ends
-    it. RUN/workers.json says which processes are at work.
+    The result and the run folder are those of gamps train. Ray (pip install "gamps[ray]") places
+    the processes: one per node of a cluster, or several on this machine. If one is lost, all
+    restart from the last checkpoint. If its node does not come back within PATIENCE seconds, they
+    continue with one process fewer, down to a single one. An error in the training itself ends
+    it. RUN/workers.json lists the processes at work.
 
-    On a cluster all nodes must see the log, OUT and modules of yours under the same names, as on a
-    shared file system, and have gamps installed.
+    On a cluster, every node needs gamps installed, and must see the log, OUT and your own modules
+    under the same names, as on a shared file system.
 
-    The same command again, or with RUN in place of LOG, goes on with a run that is there.
+    To continue an existing run, repeat the command, or give RUN in place of LOG.
 
     Example: gamps launch tanks/day-v0 --task gamps.envs.tanks:task --out runs/tanks --processes 2
 
     Example: gamps launch runs/tanks --processes 4 --address auto
 
     Args:
-      spec: of the training; in place of LOG a run folder, to go on with it.
-      out: the run folder; not needed to go on with a run.
-      processes: how many; 0 takes one a node of the cluster, or one a core of this machine.
-      patience: seconds to wait for a place for all processes, before going on with one fewer.
-      address: of a Ray cluster, host:port, or auto for the one this machine belongs to; by default
-        a Ray of its own is started on this machine, for you alone.
+      spec: the training's settings; in place of LOG, a run folder to continue.
+      out: the run folder; not needed to continue a run.
+      processes: number of processes; 0 uses one per cluster node, or one per core of this machine.
+      patience: seconds to wait for room for all processes before continuing with one fewer.
+      address: host:port of a Ray cluster, or auto for the one this machine belongs to; by default
+        a private Ray is started on this machine.
     """
     require_ray()  # before the log is read, which may take a while
     run = Path(spec.log)
     if (run / folder.HEADER).exists():
         if spec.task or out:
             name = "task" if spec.task else "out"
-            raise SettingError(name, f"{run} is a run, and has one", "Leave it out")
+            raise SettingError(name, f"{run} is a run folder and already has one", "Leave it out")
         say_imports(run)
     elif out is None:
-        raise SettingError("out", f"is needed, since {run} is no run", "Say --out")
+        raise SettingError("out", f"missing, and {run} is not a run folder", "Add --out FOLDER")
     else:
         run = out
         runs.start(spec, run, again=True, say=console.say)
@@ -90,9 +90,9 @@ def sweep(
     workers: int = 0,
     address: str = "",
 ) -> None:
-    """Train with every combination of some settings, each on its own; what is lost is run again.
+    """Train with every combination of some settings, each separately; lost ones are run again.
 
-    The file holds the settings of gamps train; one that is to vary has a list of values:
+    The file holds the settings of gamps train; to vary a setting, give it a list of values:
 
         log = "tanks/day-v0"
         task = "gamps.envs.tanks:task"
@@ -100,22 +100,22 @@ def sweep(
         seed = [0, 1, 2]
 
     Each combination, such as recipe=pgt,seed=2, has its run folder OUT/runs/NAME and ends with one
-    file OUT/results/NAME.json: settings, last metrics and the policy, the same bytes whoever
-    computes it, however often it was interrupted. Results that are there are kept, so the same
-    command again goes on with a sweep, or repeats what failed. A task that fails by itself is named
-    at the end, with OUT/failed/NAME.json, and stops no other; a module that cannot be imported, or
-    an object of the wrong kind, is refused before any log is read.
+    file OUT/results/NAME.json: settings, last metrics and the policy. The bytes are the same
+    whoever computes it and however often it is interrupted. Existing results are kept, so repeat
+    the command to continue a sweep or to retry what failed. If one fails by itself, the others go
+    on; it is named at the end, and OUT/failed/NAME.json says why. Modules that cannot be imported
+    and objects of the wrong kind are refused before any log is read.
 
     Several workers need Ray (pip install "gamps[ray]"); --workers 1 does not.
 
     Example: gamps sweep recipes.toml --out sweeps/recipes --workers 4
 
     Args:
-      file: TOML, settings and lists of settings.
+      file: TOML file of settings and lists of settings.
       out: folder for everything; on a cluster, one that all nodes see under the same name.
-      workers: tasks at once; 0 takes one a core. With 1 they are run in this process, without Ray.
-      address: of a Ray cluster, host:port, or auto; by default a Ray of its own is started on this
-        machine, for you alone.
+      workers: trainings at once; 0 uses one per core. 1 runs them in this process, without Ray.
+      address: host:port of a Ray cluster, or auto; by default a private Ray is started on this
+        machine.
     """
     values = cluster.read_sweep(file)
     cluster.refuse_early(values, out)
@@ -138,7 +138,7 @@ def sweep(
     failed = [outcome for outcome in outcomes if outcome.message]
     if failed:
         first = f"{failed[0].task.name}: {failed[0].message}"
-        raise WorkerError(f"{len(failed)} of {len(outcomes)} failed, the first, {first}")
+        raise WorkerError(f"{len(failed)} of {len(outcomes)} failed. The first: {first}")
 
 
 def _table(file: Path, outcomes: Sequence[SweepResult]) -> None:
@@ -158,7 +158,7 @@ def _table(file: Path, outcomes: Sequence[SweepResult]) -> None:
 
 @contextmanager
 def _display(total: int) -> Iterator[Callable[[cluster.Status], None]]:
-    """How far the processes are, and what was lost."""
+    """Show how far the processes are, and what was lost."""
     with console.live() as display:
 
         def show(status: cluster.Status) -> None:

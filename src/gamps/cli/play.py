@@ -1,4 +1,4 @@
-"""`gamps play`: an exported policy in a Gymnasium environment."""
+"""`gamps play`: run an exported policy in a Gymnasium environment."""
 
 import contextlib
 import warnings
@@ -16,9 +16,9 @@ from gamps.deployment.load import UNJUDGED, UnjudgedWarning, load_policy
 from gamps.errors import GampsError, RunError, SettingError
 from gamps.runs.folder import refuse_unwritable
 
-LONGEST = 10_000  # steps of an episode that nothing ends
-STRIP = 20  # the picture chooses among one step of so many, and all before that one
-MOVING, SKIPPED = 200, 3  # steps that a moving picture shows, and one of how many
+LONGEST = 10_000  # steps after which an episode is cut off
+STRIP = 20  # frames for the strip: every step up to this one, then one in this many
+MOVING, SKIPPED = 200, 3  # steps that the GIF covers, and one in how many it shows
 
 
 def play(
@@ -32,21 +32,21 @@ def play(
     moving: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Run an exported policy in a Gymnasium environment: returns, and a picture.
+    """Run an exported policy in a Gymnasium environment: print returns, draw a picture.
 
-    The picture is of the first episode: a strip of rendered frames (play.png) where the
-    environment can render, and observations, actions and rewards over time where it cannot.
+    The picture, play.png, shows the first episode: a strip of rendered frames if the environment
+    can render, otherwise observations, actions and rewards over time.
 
     Example: gamps play runs/tanks --env gamps/TwoTanks-v0
 
     Args:
-      run: the folder that gamps train wrote, exported, or the exported folder itself.
-      env: an id of Gymnasium.
-      episodes: how many, of 10,000 steps at most.
-      seed: of the environment.
-      mean_action: take the most likely action, judged by nobody; by default the policy acts with
-        its noise, as it was judged.
-      moving: write play.gif too, the beginning of the first episode, if the environment can render.
+      run: run folder whose policy was exported, or the exported folder itself.
+      env: id of a Gymnasium environment.
+      episodes: number of episodes, of 10,000 steps at most.
+      seed: seed of the environment.
+      mean_action: use the most likely action, which nobody has judged; by default the policy acts
+        with its noise, as it was judged.
+      moving: also write play.gif, the start of the first episode, if the environment can render.
       out: folder for the pictures; RUN by default.
     """
     exported = run / "policy" if (run / "policy").is_dir() else run
@@ -55,7 +55,7 @@ def play(
     if episodes < 1:
         raise SettingError("episodes", f"{episodes}", "Play at least one")
     if seed < 0:
-        raise SettingError("seed", f"{seed}", "Choose it from 0 on")
+        raise SettingError("seed", f"{seed}", "Choose 0 or more")
     beside = run if exported != run else run.parent  # an exported folder is sealed
     target = beside if out is None else out
     refuse_unwritable(target)
@@ -67,18 +67,18 @@ def play(
         console.say(UNJUDGED, "red")
     try:
         made = gymnasium.make(env, render_mode="rgb_array")
-    except Exception:  # what an environment cannot render, it refuses in its own way
+    except Exception:  # environments that cannot render fail in different ways
         try:
             made = gymnasium.make(env)
         except Exception as error:
-            raise SettingError("env", f"{env}: {error}", "Give an id of Gymnasium") from error
+            raise SettingError("env", f"{env}: {error}", "Give a Gymnasium id") from error
     generator = np.random.default_rng(seed)
 
     def act(observation: Any) -> np.ndarray:
         if not mean_action:
             return policy.sample(observation, generator)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnjudgedWarning)  # it was said
+            warnings.simplefilter("ignore", UnjudgedWarning)  # already said above
             return policy.mean_action(observation)
 
     returns, lengths, first = [], [], None
@@ -87,10 +87,10 @@ def play(
             try:
                 shown = _episode(made, act, seed + i, frames=i == 0)
             except GampsError as error:
-                raise SettingError("env", f"{env}: {error}", "Play it in its own") from error
+                raise SettingError("env", f"{env}: {error}", "Play it in its own env") from error
             except Exception as error:  # an environment may fail in any way
                 problem = f"{env}: {type(error).__name__}: {error}"
-                raise SettingError("env", problem, "Does it take such actions?") from error
+                raise SettingError("env", problem, "Does it accept such actions?") from error
             first = shown if first is None else first
             returns.append(float(np.sum(shown["rewards"])))
             lengths.append(len(shown["rewards"]))
@@ -128,7 +128,7 @@ def _episode(
         step = len(kept["rewards"])
         shown = step < STRIP or step % STRIP == 0 or (step < MOVING and step % SKIPPED == 0)
         if frames and shown and env.render_mode == "rgb_array":
-            with contextlib.suppress(Exception):  # without a display some cannot, after all
+            with contextlib.suppress(Exception):  # some fail without a display
                 kept["frames"].append((step, env.render()))
         observation, reward, terminated, truncated, _ = env.step(action)
         kept["rewards"].append(float(reward))
@@ -162,7 +162,7 @@ def _picture(shown: dict[str, list[Any]], out: Path) -> str:
 
 
 def _moving(frames: list[Any], out: Path) -> str:
-    """Every so many frames, at half of the size: a small file that any page shows."""
+    """Write a GIF of some frames at half size: a small file that any page can show."""
     from matplotlib.animation import PillowWriter
 
     chosen = [frame for step, frame in frames if step < MOVING and step % SKIPPED == 0]

@@ -1,4 +1,4 @@
-"""How a training goes on, shown while it does: a live table or lines, and a picture at the end."""
+"""Show a training while it runs: a live table or lines, and a picture at the end."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,32 +15,51 @@ from gamps.runs import folder
 SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "promise")
 
 
-@contextmanager
-def shown(total: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """The metrics of each iteration, and the time that is left."""
-    console.say("compiling …")
-    began, before = time.perf_counter(), -1
-    with console.live() as display:
+class Shown:
+    """What a training shows: what it is doing, then the metrics of each iteration.
 
-        def show(iteration: int, metrics: dict[str, Any]) -> None:
-            nonlocal before
-            before = iteration - 1 if before < 0 else before
-            each = (time.perf_counter() - began) / max(iteration - before, 1)
-            left = f"{each * (total - iteration):.0f}"
-            known = {name: metrics[name] for name in SHOWN if name in metrics}
-            table = console.rich_table(f"iteration {iteration} of {total}", ["", "now"])
-            for name, value in known.items():
-                text = f"{value:.4g}" if np.isfinite(value) else "too thin"
-                table.add_row(name.replace("_", " "), text)
+    Args:
+      total: iterations of the training.
+      display: from `console.live`.
+    """
+
+    def __init__(self, total: int, display: Callable[[str, Any], None]) -> None:
+        self.total, self.display = total, display
+        self.first, self.since = 0, 0.0
+
+    def doing(self, what: str) -> None:
+        """Show a step that takes long, with its time so far."""
+        self.display(f"{what} …", console.spinner(what))
+
+    def __call__(self, iteration: int, metrics: dict[str, Any]) -> None:
+        """Show the metrics of an iteration, and the time left."""
+        now = time.perf_counter()
+        known = {name: metrics[name] for name in SHOWN if name in metrics}
+        table = console.rich_table(f"iteration {iteration} of {self.total}", ["", "now"])
+        for name, value in known.items():
+            text = f"{value:.4g}" if np.isfinite(value) else "too thin"
+            table.add_row(name.replace("_", " "), text)
+        line = f"{iteration}/{self.total} "
+        line += " ".join(f"{name} {value:.4g}" for name, value in known.items())
+        if self.first:  # the first iteration compiles: its time says nothing about the others
+            each = (now - self.since) / (iteration - self.first)
+            left = f"{each * (self.total - iteration):.0f}"
             table.add_row("time left", f"{left} s")
-            numbers = " ".join(f"{name} {value:.4g}" for name, value in known.items())
-            display(f"{iteration}/{total} {numbers} left {left}s", table)
+            line += f" left {left}s"
+        else:
+            self.first, self.since = iteration, now
+        self.display(line, table)
 
-        yield show
+
+@contextmanager
+def shown(total: int) -> Iterator[Shown]:
+    """Show a training while it runs."""
+    with console.live() as display:
+        yield Shown(total, display)
 
 
 def figure(out: Path) -> None:
-    """How it went, iteration by iteration."""
+    """Draw how the training went, iteration by iteration."""
     lines = folder.metrics(out)
     if not lines:
         return

@@ -1,4 +1,4 @@
-"""`gamps report`: one page on a run that one can look at, print and send."""
+"""`gamps report`: one page about a run, to read, print or send."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,19 +26,19 @@ def report(
     confidence: float = 0.95,
     overwrite: bool = False,
 ) -> None:
-    """Write one page on a run: the verdict, how it learned, what it rests on, what will change.
+    """Write one page about a run: the verdict, how it learned, its evidence, what will change.
 
-    RUN/report.html holds everything, pictures included; it asks nothing of the network and can be
-    sent as it is. The pictures are in RUN/report/ as well. First comes the verdict of gamps
-    evaluate, with the same arguments; then learning curves, weights over time and over the state
-    space, diagnostics of the model, where the new policy differs from the old, the health of the
-    log, settings and versions. Of a campaign's folder: returns round by round, what was put in
-    charge and why, and how far the models' promises were off.
+    RUN/report.html holds everything, pictures included; it needs no network, so you can send this
+    one file. The pictures are in RUN/report/ too. First comes the verdict of gamps evaluate, with
+    the same arguments; then learning curves, weights over time and over the state space,
+    diagnostics of the model, where the new policy differs from the old, the health of the log,
+    settings and versions. For a campaign folder, the page shows returns round by round, which
+    policy was put in charge and why, and how far off the models' promises were.
 
     Example: gamps report runs/tanks
 
     Args:
-      run: the folder that gamps train or gamps campaign wrote.
+      run: folder that gamps train or gamps campaign wrote.
       log: as in gamps evaluate.
       assume: as in gamps evaluate.
       confidence: as in gamps evaluate.
@@ -54,7 +54,7 @@ def report(
         return
     say_imports(run)
     with console.bar("report", 3) as advance:
-        found = evaluate_run(run, log=log, assume=assume, confidence=confidence)
+        found = evaluate_run(run, log=log, assume=assume, confidence=confidence, details=True)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")

@@ -1,4 +1,4 @@
-"""`gamps next`: go on after a deployment."""
+"""`gamps next`: continue after a deployment."""
 
 import sys
 from pathlib import Path
@@ -29,14 +29,14 @@ def next_(
     assume: evaluation.Assumption = "nothing",
     error: float = 0.05,
 ) -> None:
-    """Go on after a deployment: judge the deployed policy by its own log, learn, certify again.
+    """Continue after a deployment: judge the deployed policy by its log, learn, certify again.
 
     First the deployed policy is compared with the one it replaced, each by the episodes it logged
     itself. If it earns less, the certificate is withdrawn (exit status 5: roll back). Otherwise a
-    new policy is learned from the logs of all rounds, starting at the deployed one. Half of the
-    new log, which nothing was learned from, judges it against the deployed one. Episodes that
-    judged an earlier round are only learned from. Exit status: 0 deploy, 3 not shown to be better,
-    4 worse.
+    new policy is learned from the logs of all rounds, starting from the deployed one. Half of the
+    new log, which training never saw, judges it against the deployed one. Episodes that judged an
+    earlier round are used only to learn from. Exit status: 0 deploy, 3 not shown to be better, 4
+    worse.
 
     Round k spends the error E / (k (k + 1)). Over all rounds that adds up to E: the chance of ever
     deploying a worse policy. A first round judged by gamps evaluate adds the error it was given.
@@ -48,7 +48,7 @@ def next_(
       log: dataset that the deployed policy logged, with its noise.
       out: run folder of the new round.
       dataset: name of the dataset to write, which holds the logs of all rounds.
-      assume: markov, if each observation decides what comes next; see gamps evaluate.
+      assume: markov, if observations are Markov; see gamps evaluate.
       error: chance of ever deploying a worse policy, over all rounds.
     """
     check_error(error)
@@ -56,12 +56,13 @@ def next_(
     gain = measured(run, log)
     if gain is not None:
         say = f"the deployed policy earns {gain.gain:+.4g} ± {gain.error:.2g} more than the one"
-        console.say(f"{say} before, each by its own episodes")
+        console.say(f"{say} before, each measured by its own episodes")
     if gain is not None and gain.harm:
         withdraw(run)
-        console.say("roll back: it does harm. Its certificate is withdrawn", "bold red")
+        console.say("roll back: the policy does harm. Its certificate is withdrawn", "bold red")
         sys.exit(ROLLED_BACK)
     with progress.shown(open_run(run).total) as show:
+        show.doing("joining the logs and training on them")
         found = next_round(
             run, log, out, dataset, error=error, assume=assume,
             callback=lambda i, metrics, _: show(i, metrics),
@@ -78,17 +79,17 @@ def next_(
 
 
 def check_error(error: float) -> None:
-    """Refuse what is no chance of an error."""
+    """Refuse an error that is not between 0 and 0.5."""
     if not 0 < error < 0.5:
-        raise SettingError("error", f"{error}", "Choose it between 0 and 0.5")
+        raise SettingError("error", f"{error}", "Choose a number between 0 and 0.5")
 
 
 def show_rounds(past: list[Round]) -> None:
-    """A table of them."""
+    """Print a table of the rounds."""
     table = console.rich_table(
         "rounds",
         ["round", "in charge earned", "verdict", "improvement", "at least", "models promised"],
-        caption="Discounted returns. Earned: by the episodes that the policy in charge logged.",
+        caption="Discounted returns. Earned: in the episodes that the policy in charge logged.",
     )
     for number, one in enumerate(past, 1):
         promise = "" if one.promise is None else f"{one.promise:.4g}"

@@ -1,4 +1,4 @@
-"""Runs of others: what reading one imports is named before it is imported."""
+"""Runs of others: name the modules that opening one imports, before it imports them."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from gamps.runs.spec import modules_of_others
 
 
 def say_imports(run: Path) -> None:
-    """Name on stderr the modules that a run's settings name, except gamps's own.
+    """Print on stderr the modules that a run's settings name, except gamps's own.
 
     Importing a module runs it, so this has to come before anything that imports.
 
@@ -23,5 +23,5 @@ def say_imports(run: Path) -> None:
 
 
 def _printable(text: str) -> str:
-    """Without what a terminal would obey in place of showing it."""
+    """Escape the characters that a terminal would obey instead of showing."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -29,29 +29,29 @@ def train(
 ) -> None:
     """Learn a better policy from a log, without running an experiment.
 
-    Everything lands in the folder OUT: settings and versions (run.json), one line an iteration
-    (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json, the one to
-    evaluate next. A part of the log is held out for gamps evaluate and not looked at. The default
-    judges policies by episodes that its models imagine, the paper's recipes by importance sampling
-    on a further part that they hold out; the true environment is never asked. If the
-    process dies, `gamps resume OUT` goes on to the same end.
+    Everything is written to the folder OUT: settings and versions (run.json), one line per
+    iteration (metrics.jsonl), checkpoints, a figure, and two policies: last.json, and best.json,
+    the one to evaluate next. Training never looks at the part of the log that is held out for
+    gamps evaluate. The default recipe judges policies by episodes that its models imagine, the
+    paper's recipes by importance sampling on a further held-out part; the true environment is
+    never used. If the process dies, `gamps resume OUT` continues to the same result.
 
-    Settings may stand in a TOML file: gamps train LOG --config settings.toml, with lines like
-    task = "tanks_task:task"; what the command line says counts more.
+    Settings can be in a TOML file: gamps train LOG --config settings.toml, with lines like
+    task = "tanks_task:task"; the command line overrides the file.
 
-    Several logs, of controllers that were in charge one after the other, are learned from together:
-    gamps train LOG1 LOG2 …, the newest last; improvement is then over the newest.
+    To learn from the logs of several controllers that were in charge one after the other, give
+    them all, the newest last: gamps train LOG1 LOG2. Improvement is then over the newest.
 
     Example: gamps train tanks/day-v0 --task gamps.envs.tanks:task --out runs/tanks
 
     Args:
-      spec: of the training.
-      out: the run folder; it must not hold a run already.
+      spec: the training's settings.
+      out: the run folder; it must not already hold a run.
       config: TOML file with settings.
-      tensorboard: write its event files too; needs pip install "gamps[tensorboard]".
-      devices: to split the log over.
+      tensorboard: also write TensorBoard event files; needs pip install "gamps[tensorboard]".
+      devices: devices to split the log over.
     """
-    del config  # its settings are the defaults of all others
+    del config  # `configured` has made its settings the defaults
     over = mesh_of(devices)
     first = _only_first_speaks()
     if tensorboard:
@@ -71,16 +71,16 @@ def resume(
     *,
     devices: Annotated[Devices, tyro.conf.arg(name="")] = Devices(),  # noqa: B008
 ) -> None:
-    """Go on with a training that was interrupted, to the same end as if it had not been.
+    """Continue an interrupted training, to the same result as without the interruption.
 
-    The last checkpoint that is whole is taken; a damaged one is named and passed over. The log
-    must be the same, byte for byte.
+    It continues from the last intact checkpoint; damaged ones are named and skipped. The log must
+    be the same, byte for byte.
 
     Example: gamps resume runs/tanks
 
     Args:
-      run: the folder that gamps train wrote.
-      devices: to split the log over.
+      run: run folder that gamps train wrote.
+      devices: devices to split the log over.
     """
     over = mesh_of(devices)
     first = _only_first_speaks()
@@ -91,7 +91,7 @@ def resume(
     differ = {k: v for k, v in folder.versions().items() if before.get(k) != v}
     if differ:
         versions = ", ".join(f"{k} {before.get(k)}, now {v}" for k, v in differ.items())
-        console.say(f"other versions: {versions}. The last bits may differ", "yellow")
+        console.say(f"versions have changed: {versions}. The last bits may differ", "yellow")
     with _cutting(spec_in(run)) as advance:
         opened = runs.resume(run, over=over, advance=advance)
     _train(opened, tensorboard=bool(header["settings"].get("tensorboard")) and first)
@@ -99,7 +99,7 @@ def resume(
 
 @contextlib.contextmanager
 def _cutting(spec: TrainSpec) -> Iterator[Callable[[str], None]]:
-    """A bar, where the log is cut into shards first."""
+    """Show a bar if the log is cut into shards first."""
     if not spec.stream:
         yield console.silent
         return
@@ -109,14 +109,14 @@ def _cutting(spec: TrainSpec) -> Iterator[Callable[[str], None]]:
 
 
 def _only_first_speaks() -> bool:
-    """Whether this is the first of all processes; the others work silently."""
+    """Silence all processes but the first; return whether this is the first."""
     first = jax.process_index() == 0
     console.terminal.quiet = console.terminal.quiet or not first
     return first
 
 
 def _train(run: runs.Run, *, tensorboard: bool) -> None:
-    """Go on to the end, and show how."""
+    """Train to the end, and show how it goes."""
     console.say_estimated(run.data.densities)
     writer = None
     if tensorboard:
@@ -129,12 +129,12 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
                 for name, value in metrics.items():
                     writer.add_scalar(name, value, iteration)
             if iteration == run.training.total:
-                console.say("choosing the policies on the way …")
+                show.doing("choosing the policies of the ladder")
 
         def refused(error: Exception) -> None:
-            console.say(f"passed over: {error}", "yellow")
+            console.say(f"skipped a checkpoint: {error}", "yellow")
 
-        state = run.train(callback=callback, refused=refused).run
+        state = run.train(callback=callback, refused=refused, say=show.doing).run
     if writer is not None:
         writer.close()
     if state.stopped:
@@ -143,17 +143,17 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
         progress.figure(run.folder)
     if state.best == 0:
         if state.logged is None:
-            console.say("nothing was found that is thought better than the first policy", "yellow")
+            console.say("found no policy that seems better than the first one", "yellow")
         else:
-            console.say("climbed on the log alone; the models are not believed", "yellow")
+            console.say("learned from the log alone: the models are not trusted", "yellow")
         if state.promise is not None and state.start is not None:
             console.say(
-                f"models promise {state.promise:.4g} of the last one; of the policy that made the "
-                f"log they say {state.start:.4g}, and the log of the one handed out "
-                f"{state.best_promise:.4g}", "yellow"
+                f"the models promise {state.promise:.4g} for the last policy and say "
+                f"{state.start:.4g} for the logging policy; the log says {state.best_promise:.4g} "
+                "for the learned policy", "yellow"
             )  # fmt: skip
     elif state.best_promise is not None:
-        console.say(f"promised of the learned policy, judged by nobody: {state.best_promise:.4g}")
+        console.say(f"promised for the learned policy, but not judged: {state.best_promise:.4g}")
     console.say(f"written: {run.folder}")
     console.say(f"next: gamps evaluate {run.folder}, gamps export {run.folder}")
 
@@ -163,6 +163,6 @@ def _tensorboard_package() -> Any:
         import tensorboardX
     except ImportError as error:
         raise MissingExtraError(
-            'tensorboardX is not installed. Do pip install "gamps[tensorboard]"'
+            'tensorboardX is not installed. Run pip install "gamps[tensorboard]"'
         ) from error
     return tensorboardX

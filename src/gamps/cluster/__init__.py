@@ -1,8 +1,8 @@
-"""Work that outlives the processes it runs in: one job over several, and sweeps of many jobs.
+"""Work that survives process failures: one job over several processes, and sweeps of many jobs.
 
-Ray, an extra, places processes on the nodes of a cluster and says when one is gone; it is imported
-when something is launched and nowhere else. What was done is in files: a job goes on from its last
-checkpoint, and a task of a sweep is one result file that is there or not.
+Ray, an optional extra, places processes on the nodes of a cluster and reports when one is gone; it
+is imported only when something is launched. All progress is in files: a job continues from its last
+checkpoint, and each task of a sweep is one result file that exists or not.
 """
 
 from gamps.cluster.jobs import Status, job

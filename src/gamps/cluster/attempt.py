@@ -1,4 +1,4 @@
-"""One attempt of a job: processes start, join each other and work, until the first is gone."""
+"""One attempt at a job: processes start, join each other and work until the first is gone."""
 
 import json
 import time
@@ -12,8 +12,8 @@ from gamps.cluster.cluster import surroundings
 from gamps.cluster.member import Failure, Member, Place
 
 WORKERS = "workers.json"
-POLL = 0.25  # seconds between two looks at how far it is
-GRACE = 3.0  # seconds in which another process may turn out to be lost, after one has failed
+POLL = 0.25  # seconds between two checks of its progress
+GRACE = 3.0  # seconds to wait, after one process has failed, for another to turn out lost
 STARTING = 300.0  # seconds that a process may take to start
 
 
@@ -22,7 +22,7 @@ class Lost(NamedTuple):
 
     Attributes:
       process: its number.
-      reason: what Ray says of it.
+      reason: what Ray reports about it.
     """
 
     process: int
@@ -32,18 +32,18 @@ class Lost(NamedTuple):
 def attempt(
     ray: Any, run: Path, group: Any, size: int, number: int, look: Callable[[], None]
 ) -> Failure | Lost | None:
-    """Go on with a run in so many processes, to the end or to the first that is lost or fails.
+    """Continue a run in several processes until it ends or one of them is lost or fails.
 
     Args:
       ray: the package, connected.
-      run: its folder.
+      run: folder of the run.
       group: a place for each process.
-      size: how many.
-      number: of the attempt.
+      size: number of processes.
+      number: number of the attempt.
       look: called several times a second.
 
     Returns:
-      What ended it, or None at the end of the run.
+      What ended the attempt, or None at the end of the run.
     """
     placing = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
     made = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Member)
@@ -70,7 +70,7 @@ def attempt(
         for member in members:
             with suppress(Exception):  # gone already
                 ray.kill(member)
-        if working:  # the run folder is theirs until they are gone
+        if working:  # they may write to the run folder until they are gone
             ray.wait(working, num_returns=len(working), timeout=STARTING)
 
 
@@ -94,7 +94,7 @@ def _watched(ray: Any, working: Sequence[Any], look: Callable[[], None]) -> Fail
 
 
 def _gathered(ray: Any, asked: Sequence[Any], seconds: float) -> dict[int, Any]:
-    """Answers by process, until all have answered, one is lost, or time is over."""
+    """Answers by process, once all have answered, one is lost or fails, or time is up."""
     found: dict[int, Any] = {}
     end = time.monotonic() + seconds
     while len(found) < len(asked) and time.monotonic() < end:
@@ -109,14 +109,14 @@ def _gathered(ray: Any, asked: Sequence[Any], seconds: float) -> dict[int, Any]:
 def _answer(ray: Any, process: int, ref: Any) -> Any:
     try:
         return ray.get(ref)
-    except ray.exceptions.RayTaskError as error:  # raised outside of what a member catches
+    except ray.exceptions.RayTaskError as error:  # raised where a member does not catch it
         return Failure(type(error.cause).__name__, str(error.cause))
     except ray.exceptions.RayError as error:
         return Lost(process, type(error).__name__)
 
 
 def _first(found: dict[int, Any]) -> Failure | Lost | None:
-    """The problem that counts: a loss before a failure, which may be its consequence."""
+    """The problem to report: a loss rather than a failure, which may be its consequence."""
     for kind in (Lost, Failure):
         for answer in found.values():
             if isinstance(answer, kind):
@@ -125,12 +125,12 @@ def _first(found: dict[int, Any]) -> Failure | Lost | None:
 
 
 def _beside(places: Sequence[Place], process: int) -> int:
-    """How many processes are on the same node, this one among them."""
+    """Number of processes on the same node, including this one."""
     return sum(place.host == places[process].host for place in places)
 
 
 def _announce(run: Path, number: int, places: Sequence[Place]) -> None:
-    """Who works on the run, for whoever wants to look at a process, or to end it."""
+    """Write down which processes work on the run, so that a user can inspect or end them."""
     content = {
         "attempt": number,
         "coordinator": places[0].pid,

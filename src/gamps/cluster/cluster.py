@@ -1,4 +1,4 @@
-"""A Ray to work in: one of our own on this machine, or a cluster that is there already."""
+"""Connect to Ray: start one on this machine, or use an existing cluster."""
 
 import contextlib
 import importlib.util
@@ -15,15 +15,15 @@ from gamps._utils.compile_cache import keep_compiled
 from gamps._utils.worker_pool import cores
 from gamps.errors import GampsError, MissingExtraError, WorkerError
 
-TRIES = 20  # processes lost in a row, without an iteration between, after which it is given up
-STORE = 80 * 2**20  # bytes of shared memory: nothing large goes from process to process
+TRIES = 20  # give up after this many lost processes in a row without an iteration in between
+STORE = 80 * 2**20  # bytes of shared memory: processes exchange nothing large
 LOOPBACK, LOCAL = "127.0.0.1", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: this machine only
-TOKEN = secrets.token_hex(32)  # of a Ray of our own
-SENT = ("JAX_", "XLA_", "MINARI_", "XDG_CACHE_HOME")  # what of the environment a cluster is told
+TOKEN = secrets.token_hex(32)  # for a Ray that we start ourselves
+SENT = ("JAX_", "XLA_", "MINARI_", "XDG_CACHE_HOME")  # environment variables sent to a cluster
 
 
 def require_ray() -> None:
-    """Refuse to begin what needs Ray without it; it is not imported yet.
+    """Check that Ray is installed, without importing it.
 
     Raises:
       MissingExtraError: if it is not installed.
@@ -33,7 +33,7 @@ def require_ray() -> None:
 
 
 def ray_package() -> Any:
-    """Ray, imported now.
+    """Import Ray now.
 
     Raises:
       MissingExtraError: if it is not installed.
@@ -47,24 +47,24 @@ def ray_package() -> Any:
 
 @contextlib.contextmanager
 def connected(address: str, cpus: int) -> Iterator[Any]:
-    """Ray, ready for work, until the end of the context.
+    """A context in which Ray is ready for work.
 
     Args:
-      address: of a cluster, host:port, or auto; if empty, a Ray of our own is started for as many
-        processes, for this user on this machine only, and ended with the context.
-      cpus: how many processes a Ray of our own runs at once.
+      address: host:port of a cluster, or auto; if empty, a new Ray is started for this user on this
+        machine only, and ended with the context.
+      cpus: number of processes that a new Ray runs at once.
 
     Raises:
       MissingExtraError: if Ray is not installed.
       WorkerError: if it cannot be started or reached.
     """
     if not address:
-        # Ray reads this once, as it is imported: no word to its makers, no port but on 127.0.0.1,
-        # and none of this machine's other users may run anything through it.
+        # Ray reads this once, on import: it sends no usage reports, opens ports on 127.0.0.1 only,
+        # and other users of this machine cannot run anything through it.
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", LOCAL: "0"}
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-        # Ray would allow one thread a process, and a sum of more threads has other last bits; and
-        # it would let everything else go first.
+        # Ray would allow one thread per process, and the number of threads changes the last bits of
+        # a sum; it would also run at low priority.
         os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
         os.environ.setdefault("RAY_worker_niceness", "0")
         own: dict[str, Any] = {
@@ -79,17 +79,17 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
     ray = ray_package()
     try:
         with warnings.catch_warnings():
-            # Python warns of threads at every fork; Ray's processes begin a program of their own.
+            # Python warns about threads at every fork; Ray's processes start a new program.
             warnings.simplefilter("ignore")
             ray.init(log_to_driver=False, logging_level="ERROR", **own)
     except Exception as error:  # Ray fails in many ways
         where = address or "this machine"
-        raise WorkerError(f"Ray on {where}: {error}. Is its address right?") from error
+        raise WorkerError(f"Ray on {where}: {error}. Is the address right?") from error
     try:
         if not address and ray.util.get_node_ip_address() != LOOPBACK:
             raise WorkerError(
-                "Ray was imported before, and would listen to others than this machine. Import it "
-                f"after gamps.cluster, or with {LOCAL}=0 in the environment"
+                "Ray was already imported, and would accept connections from other machines. "
+                f"Import it after gamps.cluster, or set {LOCAL}=0 in the environment"
             )
         yield ray
     finally:
@@ -97,11 +97,11 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 
 
 class Surroundings(NamedTuple):
-    """What a process needs to know of the one that launched it.
+    """What a process needs to know about the one that launched it.
 
     Attributes:
-      folder: the current one, where modules of the user's own are looked for.
-      x64: whether numbers are of double precision.
+      folder: the current folder, where the user's own modules are looked for.
+      x64: whether numbers have double precision.
     """
 
     folder: str
@@ -109,14 +109,14 @@ class Surroundings(NamedTuple):
 
 
 def surroundings() -> Surroundings:
-    """Of this process."""
+    """The surroundings of this process."""
     return Surroundings(str(Path.cwd()), bool(jax.config.jax_enable_x64))  # type: ignore[attr-defined]
 
 
 def settle(here: Surroundings) -> None:
-    """In a launched process, before its first computation."""
+    """Set up a launched process; call it before the first computation."""
     if Path(here.folder).is_dir():
         os.chdir(here.folder)
     jax.config.update("jax_enable_x64", here.x64)
-    with contextlib.suppress(GampsError):  # then programs are compiled anew, which is slower only
+    with contextlib.suppress(GampsError):  # programs are then compiled again, which is only slower
         keep_compiled()

@@ -1,8 +1,8 @@
-"""One training over several processes, started again from its last checkpoint as often as needed.
+"""Train in several processes, restarting from the last checkpoint as often as needed.
 
-`jax.distributed` ends with the first process that is lost. So the unit is the attempt: as many
-processes as there is room for join each other and go on from the last checkpoint, until the
-training is done or one of them is gone; then the others are ended and the next attempt begins.
+`jax.distributed` ends with the first lost process, so work is done in attempts. In each attempt, as
+many processes as there is room for join each other and continue from the last checkpoint, until the
+training is done or one of them is gone. Then the others are ended and the next attempt begins.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ from gamps.runs.start import until_free
 
 
 class Status(NamedTuple):
-    """How far a job is.
+    """The progress of a job.
 
     Attributes:
-      done: iterations that are kept.
-      processes: at work now.
-      restarts: so far.
-      news: why it was started again, once; otherwise empty.
+      done: number of iterations saved in checkpoints.
+      processes: number of processes at work now.
+      restarts: number of restarts so far.
+      news: right after a restart, its reason; otherwise empty.
     """
 
     done: int
@@ -44,31 +44,31 @@ def job(
     address: str = "",
     tell: Callable[[Status], None] = silent,
 ) -> Status:
-    """Go on with a run to its end, in several processes, whatever is lost on the way.
+    """Continue a run to its end in several processes, whichever of them are lost on the way.
 
     Args:
-      run: its folder, which all nodes of the cluster see under the same name, as they do its log.
-      processes: how many; 0 takes one a node of a cluster, or one a core of this machine.
-      patience: seconds to wait for a place for so many processes; then there is one fewer.
-      address: of a Ray cluster; empty starts a Ray on this machine.
-      tell: called with every change.
+      run: its folder; all nodes of the cluster must see it, and its log, under the same name.
+      processes: number of processes; 0 uses one per node of a cluster, or one per local core.
+      patience: seconds to wait until there is room for the processes; then it tries one fewer.
+      address: address of a Ray cluster; empty starts a Ray on this machine.
+      tell: called with every change of the status.
 
     Returns:
       The status at the end.
 
     Raises:
-      WorkerError: if the training fails by itself, is lost again and again without an iteration in
-        between, or has no place to run.
+      WorkerError: if the training itself fails, loses processes again and again without an
+        iteration in between, or finds no place to run.
     """
     if processes < 0:
-        raise SettingError("processes", f"{processes}", "Choose at least one")
+        raise SettingError("processes", f"{processes}", "Choose at least 1, or 0 for the default")
     if patience <= 0:
         raise SettingError("patience", f"{patience}", "Choose a positive number of seconds")
     run = run.resolve()
     with connected(address, processes or cores()) as ray:
         nodes = sum(node["Alive"] for node in ray.nodes())
         processes = processes or (nodes if address else cores())
-        # One process a node, where there were so many: a node that is lost is to be missed.
+        # One process per node if there are enough nodes: losing a node must not go unnoticed.
         strategy = "STRICT_SPREAD" if nodes >= processes else "SPREAD"
         size, restarts, lost, before = processes, 0, 0, None
         while True:
@@ -80,7 +80,7 @@ def job(
                 def look(now: Status = now) -> None:
                     tell(now._replace(done=reached(run)))
 
-                until_free(run)  # nobody else writes while the processes read where to go on
+                until_free(run)  # nobody else may write while the processes read the checkpoint
                 found = attempt(ray, run, group, size, restarts + 1, look)
             if found is None:
                 return Status(reached(run), size, restarts)
@@ -97,15 +97,15 @@ def reached(run: Path) -> int:
 
 
 def _judged(run: Path, found: Failure | Lost, before: Failure | None, lost: int) -> Failure | None:
-    """What to remember of a failure, where another attempt may help.
+    """The failure to remember, if another attempt may help.
 
     Raises:
-      WorkerError: where it would not.
+      WorkerError: if it would not help.
     """
-    goes_on = f"What was done is kept; go on by gamps launch {run}"
+    goes_on = f"The work so far is saved; continue with gamps launch {run}"
     if lost >= TRIES:
         raise WorkerError(
-            f"{run}: {lost} attempts in a row ended without an iteration, the last by: "
+            f"{run}: {lost} attempts in a row ended without an iteration; the last because: "
             f"{_news(found)}. {goes_on}"
         )
     if isinstance(found, Lost) or found.peer:
@@ -129,9 +129,9 @@ def _news(found: Failure | Lost) -> str:
 def _placed(
     ray: Any, processes: int, size: int, patience: float, strategy: str
 ) -> Iterator[tuple[Any, int]]:
-    """A place for each process, given back at the end; for fewer, if they are not to be had.
+    """Reserve a place for each process, or for fewer if there is no room; released at the end.
 
-    More than the last attempt had are taken if they are there at once.
+    More places than the last attempt had are used only if they are free at once.
     """
     for wanted in range(processes, 0, -1):
         bundles = [{"CPU": 1}] * wanted
@@ -141,8 +141,8 @@ def _placed(
                 yield group, wanted
                 return
         finally:
-            with suppress(Exception):  # a cluster that is gone has no place to give back to
+            with suppress(Exception):  # the cluster may be gone
                 ray.util.remove_placement_group(group)
     raise WorkerError(
-        f"no place for a process within {patience:g} s. Is a node left, with a core that is free?"
+        f"no room for a process within {patience:g} s. Is there still a node with a free core?"
     )

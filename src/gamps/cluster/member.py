@@ -1,4 +1,4 @@
-"""One process of a job, as Ray runs it: it joins the others and works, or says what went wrong."""
+"""One process of a job under Ray: it joins the others and works, or reports what went wrong."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gamps._utils.worker_pool import cores
 from gamps.cluster.cluster import Surroundings, ray_package, settle
 from gamps.errors import GampsError, WorkerError
 
-# How the engine says that another process did not answer; of itself it means nothing else.
+# How the engine reports that another process did not answer; such an error means nothing else.
 SILENCE = re.compile("gloo|coordination|deadline.?exceeded|unavailable|connection|heartbeat", re.I)
 
 
 class Place(NamedTuple):
-    """Where a process is.
+    """Where a process runs.
 
     Attributes:
       host: address of its node, as the other nodes see it.
-      port: a free one there.
-      pid: of the process.
+      port: a free port there.
+      pid: id of the process.
     """
 
     host: str
@@ -33,13 +33,13 @@ class Place(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception, as plain data: it need not exist in the process that hears of it.
+    """An exception as plain data: its class need not exist in the process that receives it.
 
     Attributes:
       kind: name of its class.
-      message: what it says.
+      message: its message.
       ours: whether gamps raised it on purpose, so that trying again would not help.
-      peer: whether it says no more than that another process did not answer.
+      peer: whether it only says that another process did not answer.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Failure(NamedTuple):
     peer: bool = False
 
     def like(self, other: Failure | None) -> bool:
-        """Whether both are the same problem; ports, addresses and times differ in every try."""
+        """Whether both are the same problem, ignoring ports, addresses and times."""
         if other is None:
             return False
         mine, theirs = (re.sub(r"[0-9a-fx]*\d[0-9a-fx]*", "", f.message) for f in (self, other))
@@ -56,7 +56,7 @@ class Failure(NamedTuple):
 
 
 def failure(error: Exception) -> Failure:
-    """An exception, as plain data."""
+    """Convert an exception to plain data."""
     message = str(error) or repr(error)
     joining = getattr(error, "field", "") == "coordinator"  # they did not find each other
     peer = joining or bool(
@@ -70,14 +70,14 @@ class Member:
     """A process of a job.
 
     Args:
-      here: what it needs to know of the process that launched it.
+      here: what it needs to know about the process that launched it.
     """
 
     def __init__(self, here: Surroundings) -> None:
         settle(here)
 
     def place(self) -> Place:
-        """Where it is, with a port that is free now."""
+        """Where this process runs, with a port that is free now."""
         host = str(ray_package().util.get_node_ip_address())
         with socket.socket() as probe:
             probe.bind((host, 0))
@@ -91,15 +91,15 @@ class Member:
         process: int,
         beside: int = 1,
     ) -> Failure | None:
-        """Join the others and go on with the run to its end.
+        """Join the others and continue the run to its end.
 
         Args:
-          run: its folder.
+          run: folder of the run.
           coordinator: host:port of process 0.
-          processes: how many there are.
-          process: the number of this one.
-          beside: how many processes share this node's cores; with a thread a core each they would
-            hinder one another. They are not bound to cores, which others may be busy on.
+          processes: number of processes.
+          process: number of this process.
+          beside: number of processes that share this node's cores; if each used a thread per core
+            they would slow each other down. They are not pinned to cores: those may be busy.
 
         Returns:
           What went wrong, or None at the end of the run.

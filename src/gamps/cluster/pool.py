@@ -1,4 +1,4 @@
-"""Tasks of a sweep shared out by Ray: whatever is lost is run again, and goes on where it was."""
+"""Run the tasks of a sweep with Ray: a lost task is run again from its last checkpoint."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,16 @@ from gamps.errors import OutputError
 from gamps.runs import results
 from gamps.runs.results import SweepTask
 
-_settled: list[Surroundings] = []  # of this process, which may run one task after another
+_settled: list[Surroundings] = []  # of this process, which may run several tasks in turn
 
 
 def share_out(
     tasks: Sequence[SweepTask], out: Path, *, workers: int, address: str
 ) -> Iterator[tuple[SweepTask, str]]:
-    """Run tasks in processes of their own, so many at once.
+    """Run each task in its own process, at most `workers` at once.
 
     Yields:
-      Each task with why it failed, as they are finished; empty if it did not.
+      Each finished task with why it failed; empty if it did not.
 
     Raises:
       OutputError: if nothing can be written any more.
@@ -29,7 +29,7 @@ def share_out(
     lost: Counter[str] = Counter()  # attempts in a row without an iteration, by task
     with connected(address, workers) as ray:
         workers = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        # Ray's own retries know nothing of checkpoints, so they are counted here.
+        # Ray's own retries know nothing about checkpoints, so retries are counted here.
         run = ray.remote(num_cpus=1, max_retries=0)(_compute)
         running: dict[Any, tuple[SweepTask, int]] = {}
         while waiting or running:
@@ -42,7 +42,7 @@ def share_out(
                 task, kept = running.pop(ref)
                 try:
                     written, message = ray.get(ref)
-                except ray.exceptions.RayTaskError as error:  # could not even be begun
+                except ray.exceptions.RayTaskError as error:  # the task could not even start
                     written, message = True, f"{type(error.cause).__name__}: {error.cause}"
                     results.give_up(out, task, message)
                 except ray.exceptions.RayError as error:  # the process, or its node, is gone
@@ -59,7 +59,7 @@ def share_out(
 
 
 def _compute(here: Surroundings, out: str, task: SweepTask) -> tuple[bool, str]:
-    """In a process of Ray's: whether something could be written, and why the task failed."""
+    """Run a task in a Ray process; returns whether it could write, and why it failed."""
     if here not in _settled:
         settle(here)
         _settled.append(here)

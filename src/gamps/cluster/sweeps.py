@@ -1,8 +1,8 @@
 """A sweep: every combination of some settings, each a training with one result file.
 
-A task is its settings and nothing else, so it may be run by anyone, be killed at any moment and be
-run again: it goes on from its checkpoints, and its result, written whole or not at all, has the
-same bytes.
+A task consists of its settings only, so any process may run it, be killed at any moment, and run it
+again: it continues from its checkpoints, and its result, written whole or not at all, has the same
+bytes.
 """
 
 import itertools
@@ -25,13 +25,13 @@ PARTS = (results.RESULTS, results.FAILED, results.RUNS, results.WORKERS)
 
 
 class SweepResult(NamedTuple):
-    """What became of a task.
+    """The result of a task.
 
     Attributes:
-      task: which.
-      result: what its file holds; None if it failed.
+      task: the task.
+      result: content of its result file; None if it failed.
       message: why it failed; otherwise empty.
-      kept: whether the result was there before.
+      kept: whether the result existed before.
     """
 
     task: SweepTask
@@ -41,10 +41,10 @@ class SweepResult(NamedTuple):
 
 
 def read_sweep(path: Path) -> dict[str, list[Any]]:
-    """The settings of a TOML file, each as a list of the values it is to take.
+    """Read the settings of a TOML file, each as a list of its values.
 
     Raises:
-      SettingError: if it cannot be read, or holds what is no setting.
+      SettingError: if the file cannot be read, or has an unknown setting.
     """
     content = read_toml(path, "sweep")
     for name in REQUIRED:
@@ -53,35 +53,35 @@ def read_sweep(path: Path) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for name, given in content.items():
         if name not in KINDS:
-            fix = f"Known are {', '.join(KINDS)}"
-            raise SettingError("sweep", f"{path}: {name} is no setting", fix)
+            fix = f"Known settings are {', '.join(KINDS)}"
+            raise SettingError("sweep", f"{path}: {name} is not a setting", fix)
         values[name] = [typed(name, one) for one in (given if isinstance(given, list) else [given])]
         if not values[name] or len(set(values[name])) < len(values[name]):
             problem = f"{path}: {name} is empty, or has a value twice"
-            raise SettingError("sweep", problem, "Name every value once")
+            raise SettingError("sweep", problem, "List every value once")
     return values
 
 
 def planned(values: dict[str, list[Any]]) -> list[SweepTask]:
-    """Every combination, in the order of the settings, by a name that says what it varies."""
+    """A task for every combination, in the order of the settings; names say what varies."""
     named = _combinations(values)
     hashes = {log: log_sha256(log) for log in values["log"]}
     return [SweepTask(name, spec, hashes[spec.log]) for name, spec in named]
 
 
 def refuse_early(values: dict[str, list[Any]], out: Path) -> None:
-    """Refuse what would fail every time, before a log is read.
+    """Refuse settings that would fail every time, before a log is read.
 
     Args:
-      values: of the settings, from `read_sweep`.
-      out: folder for everything; a sweep that is there is gone on with.
+      values: values of the settings, from `read_sweep`.
+      out: folder for everything; an existing sweep there is continued.
 
     Raises:
-      SettingError: naming the setting that cannot be used.
+      SettingError: names the setting that cannot be used.
       OutputError: if something is in the way.
     """
     if (out / folder.HEADER).exists():
-        raise OutputError(f"{out}: holds a run, and not a sweep. Choose another --out")
+        raise OutputError(f"{out}: holds a run, not a sweep. Choose another --out")
     for part in PARTS:
         folder.refuse_unwritable(out / part)
     for _, spec in _combinations(values):
@@ -101,7 +101,7 @@ def _combinations(values: dict[str, list[Any]]) -> list[tuple[str, TrainSpec]]:
     names = [name for name, _ in found]
     for name in names:
         if names.count(name) > 1 or len(name) > 200:
-            problem = f"two of its values cannot be told apart in {name!r}, or it is too long"
+            problem = f"{name!r} does not tell two of its values apart, or is too long"
             raise SettingError("sweep", problem, "Rename them, or make two sweeps")
     return found
 
@@ -114,18 +114,18 @@ def sweep(
     address: str = "",
     tell: Callable[[SweepResult], None] = silent,
 ) -> list[SweepResult]:
-    """Run every task whose result is not there yet.
+    """Run every task that has no result yet.
 
     Args:
-      tasks: from `planned`.
+      tasks: tasks from `planned`.
       out: folder for all of them; on a cluster, one that all nodes see under the same name.
-      workers: how many at once, by Ray; with one, and no address, they are run one by one in this
-        process; 0 takes one a core of this machine, or of the cluster.
-      address: of a Ray cluster; empty starts a Ray on this machine.
-      tell: called with every task that is finished.
+      workers: how many tasks Ray runs at once; 0 uses one per core of this machine or of the
+        cluster. With 1 and no address, tasks run one by one in this process.
+      address: address of a Ray cluster; empty starts a Ray on this machine.
+      tell: called with every finished task.
 
     Returns:
-      What became of them, in the order of the tasks.
+      The result of each task, in the order of the tasks.
     """
     if workers < 0:
         raise SettingError("workers", f"{workers}", "Choose at least one, or 0")

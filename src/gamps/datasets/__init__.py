@@ -1,9 +1,10 @@
-"""Logs: collected, imported, kept on disk, and read back.
+"""Collect logs, import them, store them on disk and read them back.
 
-`collect` runs any environment under a policy; `read_table` and `from_flat` take what others logged;
-`save` and `load` keep a log as a Minari dataset, with the density of every action, the behaviour
-policy and the discount. Logs larger than memory are read by `stream` and `stream_table`, written by
-`save_chunks`, and learned from in pieces by `shards_of` and `write_shards`.
+`collect` runs any environment under a policy; `read_table` and `from_flat` import existing logs;
+`save` and `load` store a log as a Minari dataset, with the density of every action, the behaviour
+policy, the discount and the limits of the actuators. For logs larger than memory, `stream` and
+`stream_table` read them, `save` writes them in chunks, and `shards_of` and `write_shards` split
+them into pieces for learning.
 """
 
 from gamps.datasets.collection import collect, policy_for
@@ -18,7 +19,7 @@ from gamps.datasets.streams import Stream, stream
 from gamps.datasets.table_columns import Account, Columns, Labelled
 from gamps.datasets.table_values import check_precision, out_of_order
 from gamps.datasets.tables import read_table, stream_labelled, stream_table
-from gamps.datasets.writing import Labels, folder_of, save, save_chunks
+from gamps.datasets.writing import Labels, Limits, folder_of, save
 
 __all__ = [
     "LOG_PROB",
@@ -27,6 +28,7 @@ __all__ = [
     "Dataset",
     "Labelled",
     "Labels",
+    "Limits",
     "Shards",
     "Stream",
     "check_precision",
@@ -44,7 +46,6 @@ __all__ = [
     "pooled",
     "read_table",
     "save",
-    "save_chunks",
     "shards_of",
     "split_dataset",
     "stream",

@@ -1,4 +1,4 @@
-"""What is checked of the numbers of a log: densities against their policy, and clipped actions."""
+"""Check the numbers of a log: densities must match their policy, and actions not be clipped."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -15,21 +15,21 @@ from gamps.policies import Boltzmann, Policy, log_probs
 from gamps.trajectories import Trajectories
 
 INFO = f"infos/{LOG_PROB}"
-TOLERANCE = 1e-3  # of a recomputed log-density: float32 of long sums, not another action
-# Normal and uniform draws of single precision come from a grid of 2^23 points: a long log may
+TOLERANCE = 1e-3  # for a recomputed log-density: covers float32 rounding, not another action
+# Normal and uniform draws in single precision come from a grid of 2^23 points: a long log may
 # repeat its extremes although nothing was clipped.
 POINT = 2.0**-23
-FALSE_ALARM = 1e-4  # for each extreme
+FALSE_ALARM = 1e-4  # probability, for each extreme
 
 _log_probs = eqx.filter_jit(log_probs)
 
 
 @contextlib.contextmanager
 def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Iterator[None]:
-    """Make an error about padded rows one about the log.
+    """Rewrite an error about padded rows so that it names the place in the log.
 
     Args:
-      numbers: which episode of the log each row is; by default they are numbered alike.
+      numbers: which episode of the log each row is; by default the row's own number.
       file: name fields as a Minari file does; its infos have one entry before the first step.
     """
     try:
@@ -46,19 +46,19 @@ def naming(numbers: Sequence[int] | None = None, *, file: bool = False) -> Itera
 
 
 def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
-    """Every stored density against the policy that is said to have drawn the action."""
+    """Compare every stored density with the policy that is said to have drawn the action."""
     try:
         expected = np.asarray(_log_probs(behaviour, trajectories))
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         problem = f"does not fit the observations or actions: {error}"
         raise DatasetError("behaviour", problem, "Store the policy that made this log") from error
     if isinstance(behaviour, Boltzmann):
-        # Probabilities are selected by number, and no number of an action would be noticed.
+        # Probabilities are looked up by the action's number; an invalid number would go unnoticed.
         actions = jnp.where(trajectories.mask, trajectories.actions, 0)
         wrong = np.argwhere((actions < 0) | (actions >= behaviour.weights.shape[-1]))
         if wrong.size:
             place = tuple(int(x) for x in wrong[0])
-            problem = f"{int(actions[place])}, of {behaviour.weights.shape[-1]} choices"
+            problem = f"{int(actions[place])}, but there are {behaviour.weights.shape[-1]} choices"
             raise DatasetError("actions", problem, "Number them from 0", index=place)
     logged = np.asarray(trajectories.behaviour_log_prob)
     # Negated, so that a NaN counts as a difference.
@@ -70,16 +70,16 @@ def check_densities(trajectories: Trajectories, behaviour: Policy) -> None:
             "behaviour_log_prob",
             f"{logged[place]:.5g}, but the behaviour policy gives this action "
             f"{expected[place]:.5g} ({len(places)} such steps)",
-            "Actions must be logged raw, before clipping, each beside its own density",
+            "Log each action raw, before clipping, with its own density",
             index=place,
         )
 
 
 class Extremes(NamedTuple):
-    """The least and the greatest of each dimension of the actions; first axis: which of the two.
+    """The least and the greatest action in each dimension; the first axis says which of the two.
 
     Attributes:
-      steps: of the log so far.
+      steps: number of steps in the log so far.
       values: `[2, dimensions]`.
       times: `[2, dimensions]`, how often each was drawn.
       places: `[2, dimensions, 2]`, episode and step of one of those draws.
@@ -94,7 +94,7 @@ class Extremes(NamedTuple):
 def extremes_of(
     trajectories: Trajectories, numbers: Sequence[int] | None = None
 ) -> Extremes | None:
-    """The extremes of continuous actions, of episodes that `numbers` counts; None for choices."""
+    """The extremes of continuous actions, None for choices; `numbers` are the episodes' numbers."""
     actions, mask = np.asarray(trajectories.actions), np.asarray(trajectories.mask)
     if actions.dtype.kind != "f" or actions.size == 0:
         return None
@@ -109,7 +109,7 @@ def extremes_of(
 
 
 def joined(one: Extremes | None, other: Extremes | None) -> Extremes | None:
-    """The extremes of two parts of a log together."""
+    """Combine the extremes of two parts of a log."""
     if one is None or other is None:
         return other if one is None else one
     sign = np.array([[1.0], [-1.0]])  # the greatest is the least of the negative
@@ -123,7 +123,7 @@ def joined(one: Extremes | None, other: Extremes | None) -> Extremes | None:
 
 
 def check_not_clipped(extremes: Extremes | None) -> None:
-    """Continuous draws hardly repeat their own extremes: where they do, something cut them off."""
+    """Refuse actions that look clipped: continuous draws hardly ever repeat their extremes."""
     if extremes is None:
         return
     low, high = extremes.values
@@ -135,6 +135,6 @@ def check_not_clipped(extremes: Extremes | None) -> None:
                     "actions",
                     f"{times} actions are exactly {extremes.values[k, j]:.6g}, the extreme of "
                     f"dimension {j}: they look clipped",
-                    "Log actions as they were drawn; the density of a clipped one cannot be known",
+                    "Log actions as they were drawn; the density of a clipped action is unknown",
                     index=tuple(int(x) for x in extremes.places[k, j]),
                 )

@@ -31,13 +31,13 @@ def collect(
     """Log `n` episodes with the density of every action.
 
     Args:
-      env: an id of Gymnasium, a function that makes an environment, or a functional environment.
+      env: a Gymnasium id, a function that makes an environment, or a functional environment.
       policy: acts, and becomes the behaviour policy of the log.
-      key: all randomness; the log does not depend on `workers`.
-      n: episodes.
-      steps: cut episodes off after so many; by default where the environment does.
-      workers: processes to simulate in; functional environments need none.
-      advance: called once a finished group of episodes, for a progress bar.
+      key: source of all randomness; the log does not depend on `workers`.
+      n: number of episodes.
+      steps: cut episodes off after this many steps; by default, where the environment does.
+      workers: number of processes to simulate in; functional environments need none.
+      advance: called after each finished group of episodes, for a progress bar.
 
     Examples:
       >>> import jax
@@ -48,7 +48,7 @@ def collect(
     """
     if isinstance(env, FuncEnv):
         if steps is None:
-            raise SettingError("steps", "None", "A functional environment has no limit of its own")
+            raise SettingError("steps", "None", "Set it: a functional environment has no limit")
         return validate(_functional(env, policy, key, n=n, steps=steps))
     groups = groups_of(env, policy, key, n=n, steps=limit_of(env) if steps is None else steps)
     finished: dict[int, list[Raw]] = {}
@@ -62,17 +62,17 @@ _functional = eqx.filter_jit(envs.collect)
 
 
 def limit_of(env: Make) -> int:
-    """Where an environment cuts its episodes off by itself; one that never does is refused."""
+    """The step limit of an environment; refuses an environment without one."""
     built = make_env(env)
     spec = built.spec
     built.close()
     if spec is None or spec.max_episode_steps is None:
-        raise SettingError("steps", "None, and the environment sets no limit", "Say steps=1000")
+        raise SettingError("steps", "None, and the environment sets no limit", "Pass steps=1000")
     return int(spec.max_episode_steps)
 
 
 def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
-    """Trajectories with the densities of the policy that drew their actions."""
+    """Build trajectories, with the densities of the policy that drew their actions."""
     unknown = [
         Episode(r.observations, r.actions, r.rewards, np.zeros(len(r.rewards)), r.terminated)
         for r in episodes
@@ -83,11 +83,11 @@ def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
 
 
 def policy_for(env: Make, *, std: float = 0.5) -> Policy:
-    """The plainest exploring policy of an environment.
+    """The simplest exploring policy for an environment.
 
-    Continuous actions: normal around zero, affine in the observation, of fixed standard deviation.
-    Discrete actions: all alike, on a table of discrete observations (of their first entry, if they
-    have several) or affine in continuous ones.
+    Continuous actions: normal around zero, affine in the observation, fixed standard deviation.
+    Discrete actions: all equally likely; a table over discrete observations (over the first entry
+    if there are several), or affine in continuous ones.
 
     Raises:
       SettingError: for spaces that are neither numbers nor a choice.
@@ -103,13 +103,13 @@ def policy_for(env: Make, *, std: float = 0.5) -> Policy:
     elif isinstance(observations, Discrete):
         features, size = OneHot(int(observations.n)), int(observations.n)
     else:
-        raise SettingError("env", f"observations {observations}", "Wrap it to give one vector")
+        raise SettingError("env", f"observations {observations}", "Wrap it to return one vector")
     if isinstance(actions, Discrete):
         return Boltzmann(jnp.zeros((size, int(actions.n))), features)
     if isinstance(actions, Box) and len(actions.shape) == 1:
         if not std > 0:
-            raise SettingError("std", f"{std}", "A stochastic policy needs a positive one")
+            raise SettingError("std", f"{std}", "A stochastic policy needs a positive std")
         weights = jnp.zeros((size, actions.shape[0]))
         log_std = jnp.full(actions.shape[0], jnp.log(std), dtype=float)
         return LinearGaussianPolicy(weights, features, log_std=log_std, learn_std=False)
-    raise SettingError("env", f"actions {actions}", "Wrap it to take one vector or one choice")
+    raise SettingError("env", f"actions {actions}", "Wrap it to accept one vector or one choice")

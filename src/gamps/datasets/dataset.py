@@ -1,4 +1,4 @@
-"""A log with what its metadata say about it: in two parts, by controller, and several as one."""
+"""A log with its metadata: split it in two, select by controller, and combine several logs."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,23 +7,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gamps.datasets.writing import Labels
+from gamps.datasets.writing import Labels, Limits
 from gamps.errors import DatasetError
 from gamps.policies import Policy
 from gamps.trajectories import Trajectories, episodes_of, padded, split_rows
 
 
 class Dataset(NamedTuple):
-    """A log with what its metadata say about it.
+    """A log with its metadata.
 
     Attributes:
       trajectories: the log, validated.
-      behaviour: the policy that made it, of several controllers the newest; or None if it could
-        not be written down.
-      discount: γ that the log was made for, or None if it was not said.
+      behaviour: the policy that made it, or the newest of several; None if it could not be stored
+        as plain data.
+      discount: γ that the log was made for, or None if the log does not say.
       env_spec: Gymnasium's specification of the environment, or None.
       densities: known, or estimated from the actions.
       labels: names of columns, controllers and groups.
+      limits: the least and the largest action that the actuators carry out, if the dataset says.
     """
 
     trajectories: Trajectories
@@ -32,12 +33,13 @@ class Dataset(NamedTuple):
     env_spec: Any
     densities: str = "known"
     labels: Labels = Labels()
+    limits: Limits | None = None
 
 
 def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
-    """As `trajectories.split`, with labels; episodes of one group are in one part.
+    """Split like `trajectories.split`, with labels; a group's episodes stay in one part.
 
-    Those that have been judged by before are learned from.
+    Episodes that have judged a policy before go into the part to learn from.
     """
     n, judged = data.trajectories.n_trajectories, data.labels.judged
     names = np.asarray(data.labels.groups) if data.labels.groups else np.arange(n)
@@ -58,14 +60,14 @@ def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset
 
 
 def newest(data: Dataset) -> np.ndarray:
-    """`[N]`, whether an episode is of the controller that made the log's last one."""
+    """`[N]`, whether the controller of the log's last episode made this episode too."""
     if not data.labels.controllers:
         return np.ones(data.trajectories.n_trajectories, bool)
     return np.asarray(data.labels.controllers) == data.labels.newest
 
 
 def of_newest(data: Dataset) -> Trajectories:
-    """The episodes of the controller that made the last one."""
+    """The episodes of the controller that made the last episode."""
     rows = newest(data)
     if rows.all():
         return data.trajectories
@@ -74,19 +76,19 @@ def of_newest(data: Dataset) -> Trajectories:
 
 
 def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
-    """A log and what was logged after it, which alone is yet to judge by.
+    """Append a new log to an old one; only the new episodes may still judge a policy.
 
     Args:
-      old: of one controller or of several.
-      new: of the one that is in charge now.
-      name: of that one; empty if it is the newest of the old log.
+      old: log of one controller or of several.
+      new: log of the controller that is in charge now.
+      name: name of that controller; empty if it is the newest of the old log.
     """
     steps = max(old.trajectories.n_steps, new.trajectories.n_steps)
     parts = [padded(data.trajectories, steps) for data in (old, new)]
     count, more = (part.n_trajectories for part in parts)
     before = old.labels.controllers or ("first",) * count
     if name in before:
-        raise DatasetError("controller", f"{name} is among the old ones", "Choose another name")
+        raise DatasetError("controller", f"{name} is in the old log", "Choose another name")
     name = name or old.labels.newest or "first"
     groups: tuple[str, ...] = ()
     if old.labels.groups and new.labels.groups:
@@ -100,12 +102,13 @@ def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
 
 
 def together(logs: Mapping[str, Dataset]) -> Dataset:
-    """Logs that several controllers made one after the other, as one log, the newest last.
+    """Combine logs that several controllers made one after the other; the newest comes last.
 
-    Each is called as its log is. All may be judged by: nothing was learned from any of them.
+    Each controller gets the name of its log. All episodes may judge a policy: nothing was learned
+    from any of them.
 
     Raises:
-      DatasetError: if they are not of one problem.
+      DatasetError: if the logs are not of the same problem.
     """
     parts = list(logs.values())
     first, last = parts[0], parts[-1]
@@ -114,11 +117,11 @@ def together(logs: Mapping[str, Dataset]) -> Dataset:
         if [(x.shape[2:], x.dtype) for x in one] != [(x.shape[2:], x.dtype) for x in other]:
             raise DatasetError(name, "other observations or actions", "Give logs of one problem")
         if data.discount != first.discount:
-            problem = f"discount {data.discount}, of the first {first.discount}"
+            problem = f"discount {data.discount}, but the first log has {first.discount}"
             raise DatasetError(name, problem, "Give logs of one problem")
         if data.labels.judged:
-            problem = "some of its episodes have judged a policy"
-            raise DatasetError(name, problem, "Go on from its run: gamps next")
+            problem = "some of its episodes have already judged a policy"
+            raise DatasetError(name, problem, "Continue from its run: gamps next")
     steps = max(data.trajectories.n_steps for data in parts)
     episodes = [padded(data.trajectories, steps) for data in parts]
     controllers = tuple(

@@ -1,4 +1,4 @@
-"""Logs as one long run of steps, the shape of D4RL and of most tables, cut into episodes."""
+"""Cut one long sequence of steps, the shape of D4RL and of most tables, into episodes."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def from_flat(
     next_observations: Any = None,
     behaviour_log_prob: Any = None,
 ) -> list[Episode]:
-    """Cut flat arrays into episodes, after every step where one of the two flags is set.
+    """Cut flat arrays into episodes after every step where one of the two flags is set.
 
     Args:
       observations: `[n, ...]`, before each step.
@@ -26,13 +26,13 @@ def from_flat(
       rewards: `[n]`.
       terminals: `[n]`, True where the environment ended an episode.
       timeouts: `[n]`, True where an episode was cut off.
-      next_observations: `[n, ...]`, after each step. Without them the last observation of an
-        episode is all that is known of where its last step but one led to: its own action and
-        reward are dropped, which is refused where the environment ended the episode.
+      next_observations: `[n, ...]`, after each step. Without them, the last observation of an
+        episode only shows where the step before it led, so the last action and reward are
+        dropped; that is refused where the environment ended the episode.
       behaviour_log_prob: `[n]`, or None if the densities have yet to be estimated.
 
     Raises:
-      DatasetError: naming the array and the step.
+      DatasetError: names the array and the step.
 
     Examples:
       >>> episodes = from_flat(
@@ -56,15 +56,15 @@ def from_flat(
     for name, array in arrays.items():
         if len(array) != steps:
             problem = f"{len(array)} entries, but {steps} rewards"
-            raise DatasetError(name, problem, "Pass one entry a step")
+            raise DatasetError(name, problem, "Pass one entry per step")
     if "next_observations" in arrays and (
         arrays["next_observations"].shape != arrays["observations"].shape
     ):
         problem = f"shape {arrays['next_observations'].shape}"
-        fix = f"Expected {arrays['observations'].shape}, as the observations have"
+        fix = f"Expected {arrays['observations'].shape}, the shape of the observations"
         raise DatasetError("next_observations", problem, fix)
     if steps == 0:
-        raise DatasetError("rewards", "no step", "Log at least one")
+        raise DatasetError("rewards", "no steps", "Log at least one step")
     ended, cut = arrays["terminals"].astype(bool), arrays["timeouts"].astype(bool)
     stops = np.flatnonzero(ended | cut)
     if not len(stops) or stops[-1] != steps - 1:
@@ -81,9 +81,9 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise DatasetError(name, f"no array: {error}", "Pass rows of equal length") from error
+        raise DatasetError(name, f"not an array: {error}", "Pass rows of equal length") from error
     if array.dtype.kind not in "fiub" or array.ndim == 0:
-        raise DatasetError(name, f"dtype {array.dtype}", "Pass an array of numbers, one row a step")
+        raise DatasetError(name, f"dtype {array.dtype}", "Pass numbers, one row per step")
     return array
 
 
@@ -95,7 +95,7 @@ def _episode(arrays: dict[str, np.ndarray], rows: slice, terminated: bool) -> Ep
         if broken.size:
             place = rows.start + int(broken[0][0])
             fix = "Set timeouts there, or fix the order of the steps"
-            problem = "not the observation that the next step starts from"
+            problem = "differs from the observation that the next step starts from"
             raise DatasetError("next_observations", problem, fix, index=place)
         observations = np.concatenate([fields["observations"], fields["next_observations"][-1:]])
         return Episode(observations, fields["actions"], fields["rewards"], log_prob, terminated)

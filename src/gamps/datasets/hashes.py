@@ -1,4 +1,4 @@
-"""The SHA-256 of a dataset's files, kept beside them: whatever changes a file later is seen."""
+"""The SHA-256 of each file of a dataset, stored with the files to detect later changes."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ HASHES = "sha256.json"
 
 
 def write_hashes(folder: Path) -> None:
-    """Write the SHA-256 of every file of the data beside them."""
+    """Write the SHA-256 of every data file into the dataset's folder."""
     (folder / HASHES).write_text(json.dumps(hashes_of(folder), indent=1) + "\n", encoding="utf-8")
 
 
 def check_hashes(folder: Path, digests: dict[str, str] | None = None) -> None:
-    """Compare the files with their hashes, if there are any; other people's logs have none."""
+    """Compare the files with their hashes, if there are any; logs from elsewhere have none."""
     if not (folder / HASHES).exists():
         return
     fix = "Get the dataset again; if you changed it on purpose, delete sha256.json"
@@ -31,12 +31,12 @@ def check_hashes(folder: Path, digests: dict[str, str] | None = None) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a dataset's data, in the order of their names."""
+    """The data files of a dataset, sorted by name."""
     return sorted(path for path in (folder / "data").rglob("*") if path.is_file())
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file of the data."""
+    """The SHA-256 of every data file, by its path."""
     digests = {}
     for path in files_of(folder):
         with path.open("rb") as file:

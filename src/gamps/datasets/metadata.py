@@ -1,9 +1,10 @@
-"""What a Minari dataset says about itself: where it lies, its policy, its discount."""
+"""Find a Minari dataset and read its metadata: policy, discount, labels."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from gamps._utils.atomic_io import recover_folder
@@ -11,8 +12,10 @@ from gamps.datasets.writing import (
     DENSITIES,
     DISCOUNT,
     LABELS,
+    LIMITS,
     POLICY,
     Labels,
+    Limits,
     folder_of,
     minari_package,
 )
@@ -21,7 +24,7 @@ from gamps.policies import Policy, rebuild
 
 
 def place_of(name: str | Path) -> Path:
-    """The folder of a dataset, by its name or its path, which must hold data."""
+    """The folder of a dataset, given its name or path; it must contain data."""
     minari_package()
     path = recover_folder(Path(name))
     folder = path if path.is_dir() else folder_of(str(name))
@@ -29,14 +32,14 @@ def place_of(name: str | Path) -> Path:
         raise DatasetError(
             "dataset",
             f"no data in {folder}",
-            "Write it by `gamps import` or `gamps collect`, or set MINARI_DATASETS_PATH to where "
-            "it lies",
+            "Write it with `gamps import` or `gamps collect`, or set MINARI_DATASETS_PATH to the "
+            "folder that holds it",
         )
     return folder
 
 
 def kind_of(metadata: dict[str, Any]) -> str:
-    """What is said of the densities; other people's logs say nothing, and are taken for known."""
+    """The kind of densities; a log that does not say counts as known."""
     stored = metadata.get(DENSITIES, '"known"')
     for kind in ("known", "estimated", "missing"):
         if stored == json.dumps(kind):
@@ -46,8 +49,8 @@ def kind_of(metadata: dict[str, Any]) -> str:
 
 
 def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:
-    """The metadata, and the environment's specification, which nothing is made from."""
-    fix = "Get the dataset again, or write it by `gamps collect`"
+    """The metadata, and the environment's specification; no environment is made from it."""
+    fix = "Get the dataset again, or write it with `gamps collect`"
     try:
         metadata = json.loads((data / "metadata.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -61,7 +64,7 @@ def read_metadata(data: Path) -> tuple[dict[str, Any], Any]:
             'Create it with data_format="hdf5": the arrow format loses steps of long episodes',
         )
     for space in ("observation_space", "action_space"):
-        # Without them Minari makes the environment that the file names: that could be any code.
+        # Without them Minari makes the environment that the file names, which could run any code.
         if not isinstance(metadata.get(space), str):
             raise DatasetError(f"metadata.json/{space}", "missing", fix)
     described = metadata.get("env_spec")
@@ -79,12 +82,12 @@ def behaviour_of(metadata: dict[str, Any]) -> Policy | None:
         described = json.loads(metadata.get(POLICY, "null"))
         return None if described is None else rebuild(described)
     except (ValueError, TypeError, RecursionError, DescriptionError) as error:
-        fix = f"Delete {POLICY} if you do not know the policy; the log's densities remain"
+        fix = f"Delete {POLICY} if you do not know the policy; the log keeps its densities"
         raise DatasetError(f"metadata.json/{POLICY}", str(error), fix) from error
 
 
 def discount_of(metadata: dict[str, Any]) -> float | None:
-    """γ that the log was made for, if it is said."""
+    """γ that the log was made for, or None if the metadata do not say."""
     try:
         discount = json.loads(metadata.get(DISCOUNT, "null"))
     except (ValueError, TypeError):
@@ -92,12 +95,28 @@ def discount_of(metadata: dict[str, Any]) -> float | None:
     number = isinstance(discount, (int, float)) and not isinstance(discount, bool)
     if discount is not None and not (number and 0 < discount <= 1):
         place = f"metadata.json/{DISCOUNT}"
-        raise DatasetError(place, f"{discount!r}", "A discount lies in (0, 1]")
+        raise DatasetError(place, f"{discount!r}", "Set a discount in (0, 1]")
     return discount
 
 
+def limits_of(metadata: dict[str, Any]) -> Limits | None:
+    """The least and the largest action: stored, or those of an action space with finite limits."""
+    place = LIMITS
+    try:
+        each = json.loads(metadata.get(LIMITS, "null"))
+        if each is None:
+            place, space = "action_space", json.loads(metadata["action_space"])
+            each = (space.get("low"), space.get("high"))  # choices have none
+        low, high = (np.asarray(limit, np.float64) for limit in each)
+    except (AttributeError, TypeError, ValueError) as error:
+        fix = "Expected the least and the largest value of each entry of an action"
+        raise DatasetError(f"metadata.json/{place}", f"cannot be read: {error}", fix) from error
+    known = low.ndim == 1 and low.shape == high.shape and np.isfinite([low, high]).all()
+    return (low, high) if known and (low < high).all() else None
+
+
 def labels_of(metadata: dict[str, Any]) -> Labels:
-    """Names of columns, controllers and groups, as far as they were kept."""
+    """Names of columns, controllers and groups, as far as they were stored."""
     try:
         stored = json.loads(metadata.get(LABELS, "null")) or {}
         newest, judged = str(stored.pop("newest", "")), int(stored.pop("judged", 0))

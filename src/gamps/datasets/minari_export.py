@@ -1,4 +1,4 @@
-"""Trajectories as Minari takes them: one buffer an episode, with the density of every action."""
+"""Convert trajectories for Minari: one buffer per episode, with the density of every action."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ LOG_PROB = "behavior_log_prob"
 
 
 def space_of(values: Any) -> gymnasium.spaces.Box:
-    """The space of raw values: an actuator's limits are no limits of what was drawn."""
+    """The space of raw values; an actuator's limits do not apply to them."""
     shape = values.shape[2:]
     if values.dtype.kind == "f":
         return gymnasium.spaces.Box(-np.inf, np.inf, shape, values.dtype.type)
@@ -24,20 +24,20 @@ def space_of(values: Any) -> gymnasium.spaces.Box:
 
 
 def alike(first: Trajectories, following: Iterator[Trajectories]) -> Iterator[Trajectories]:
-    """Chunks, as long as they are of the space of the first."""
+    """Yield the chunks; refuses one whose spaces differ from those of the first."""
     yield first
     for i, chunk in enumerate(following, start=1):
         for name in ("observations", "actions"):
             values, other = getattr(chunk, name), getattr(first, name)
             if values.shape[2:] != other.shape[2:] or values.dtype != other.dtype:
-                problem = f"{values.shape[2:]} of {values.dtype} a step in chunk {i}"
+                problem = f"{values.shape[2:]} of {values.dtype} per step in chunk {i}"
                 fix = f"Expected {other.shape[2:]} of {other.dtype}, as in chunk 0"
                 raise DatasetError(name, problem, fix)
         yield chunk
 
 
 def buffers(chunks: Iterable[Trajectories], *, known: bool) -> Iterator[Any]:
-    """One of Minari's buffers an episode, as long as it really was."""
+    """Yield one Minari buffer per episode, without padding."""
     from minari.data_collector import EpisodeBuffer
 
     count = itertools.count()

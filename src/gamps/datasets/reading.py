@@ -1,8 +1,8 @@
-"""Minari datasets read back, and everything in them checked that a wrong answer could come from.
+"""Read Minari datasets, and check everything in them that could cause a wrong answer.
 
-Minari itself accepts an episode whose observations, infos and actions do not fit together. Here
-each field is compared with the others, and the densities with the policy that is said to have drawn
-the actions, before anything is learned from them.
+Minari itself accepts an episode whose observations, infos and actions do not fit together. This
+module compares each field with the others, and the densities with the policy that is said to have
+drawn the actions, before anything is learned from them.
 """
 
 import json
@@ -20,6 +20,7 @@ from gamps.datasets.metadata import (
     discount_of,
     kind_of,
     labels_of,
+    limits_of,
     place_of,
     read_metadata,
 )
@@ -37,11 +38,11 @@ def load(name: str | Path) -> Dataset:
     """Read a Minari dataset, or several as one, and check all of it.
 
     Args:
-      name: a dataset's name, or the path of a folder that was copied from elsewhere; several names
-        with + between them, the newest last, are one log of as many controllers.
+      name: a dataset's name, or the path of a folder that was copied from elsewhere. Several names
+        joined by +, the newest last, form one log of several controllers.
 
     Raises:
-      DatasetError: naming the field, the episode and the step that cannot be trusted.
+      DatasetError: names the field, the episode and the step that cannot be trusted.
     """
     parts = names_in(name)
     return together({part: _load(part) for part in parts}) if len(parts) > 1 else _load(name)
@@ -69,15 +70,17 @@ def _load(name: str | Path) -> Dataset:
     for name in ("controllers", "groups"):
         count = len(getattr(labels, name))
         if count not in (0, trajectories.n_trajectories):
-            problem = f"{count} {name} of {trajectories.n_trajectories} episodes"
+            problem = f"{count} {name} for {trajectories.n_trajectories} episodes"
             raise DatasetError("metadata.json", problem, "Import the log again")
     if not 0 <= labels.judged < trajectories.n_trajectories:
-        problem = f"{labels.judged} of {trajectories.n_trajectories} episodes were judged by"
+        problem = f"{labels.judged} of {trajectories.n_trajectories} episodes judged a policy"
         raise DatasetError("metadata.json", problem, "Import the log again")
     if labels.controllers and labels.newest not in labels.controllers:
-        problem = f"{labels.newest!r}, the newest controller, made no episode"
+        problem = f"the newest controller, {labels.newest!r}, made no episode"
         raise DatasetError("metadata.json", problem, "Import the log again")
-    data = Dataset(trajectories, behaviour, discount, env_spec, densities, labels)
+    data = Dataset(
+        trajectories, behaviour, discount, env_spec, densities, labels, limits_of(metadata)
+    )
     if behaviour is not None:
         numbers = np.flatnonzero(newest(data)).tolist()
         with naming(numbers, file=True):
@@ -88,7 +91,7 @@ def _load(name: str | Path) -> Dataset:
 
 
 def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
-    """Episodes, discount, and the kind of densities, which are not looked at themselves."""
+    """Read episodes, discount and the kind of densities; does not check density values."""
     folder = place_of(name)
     metadata, _ = read_metadata(folder / "data")
     check_hashes(folder)
@@ -97,7 +100,7 @@ def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
 
 
 def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
-    """The kind of densities; missing ones are refused."""
+    """The kind of densities; refuses a log without any."""
     densities = kind_of(metadata)
     if densities == "missing":
         raise DatasetError(
@@ -109,7 +112,7 @@ def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:
 
 
 def each_episode(data: Path, metadata: dict[str, Any]) -> Iterator[Episode]:
-    """One episode after the other, its fields compared with one another; the totals at the end."""
+    """Yield one episode after another, comparing its fields; checks the totals at the end."""
     import h5py
 
     steps = 0
@@ -123,7 +126,7 @@ def each_episode(data: Path, metadata: dict[str, Any]) -> Iterator[Episode]:
                     "Write the dataset again: one of the two is incomplete",
                 )
             if count == 0:
-                raise DatasetError(FILE, "no episode", "Log at least one")
+                raise DatasetError(FILE, "no episodes", "Log at least one")
             for i in range(count):
                 if f"episode_{i}" not in file:
                     raise DatasetError(FILE, "no such episode", "Number them from 0", index=i)
@@ -143,7 +146,7 @@ def each_episode(data: Path, metadata: dict[str, Any]) -> Iterator[Episode]:
 
 
 def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
-    """One episode, its fields compared with one another."""
+    """Read one episode and compare its fields with one another."""
     expected = {"rewards": 0, "observations": 1, "actions": 0, "terminations": 0, "truncations": 0}
     arrays = {name: _array(i, group, name) for name in (*expected, INFO)}
     steps = len(arrays["rewards"])
@@ -153,9 +156,9 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
             raise DatasetError(
                 name,
                 f"{count} entries for {steps} rewards",
-                f"Expected {steps + more}: one before the first step, then one a step"
+                f"Expected {steps + more}: one before the first step, then one per step"
                 if more
-                else f"Expected {steps}, one a step",
+                else f"Expected {steps}, one per step",
                 index=i,
             )
     log_prob = arrays[INFO]
@@ -167,17 +170,17 @@ def _episode(i: int, group: Any, metadata: dict[str, Any]) -> Episode:
         raise DatasetError(
             INFO,
             f"starts with {log_prob[0]:.4g} and not with NaN",
-            "Shift it: entry t + 1 is the density of action t, and before the first step is none",
+            "Shift it: entry t + 1 is the density of action t, so entry 0 must be NaN",
             index=(i, 0),
         )
     for name in ("rewards", "terminations", "truncations"):
         if arrays[name].ndim != 1:
             problem = f"shape {arrays[name].shape}"
-            raise DatasetError(name, problem, "Expected one value a step", index=i)
+            raise DatasetError(name, problem, "Expected one value per step", index=i)
     for name in ("terminations", "truncations"):
         early = np.flatnonzero(arrays[name][:-1])
         if early.size:
-            fix = "Split it there into two episodes"
+            fix = "Split the episode there"
             raise DatasetError(name, "True before the last step", fix, index=(i, int(early[0])))
     for name, space in (("observations", "observation_space"), ("actions", "action_space")):
         _check_shape(i, name, arrays[name], metadata.get(space))
@@ -204,7 +207,7 @@ def _array(i: int, group: Any, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise DatasetError(name, f"dtype {array.dtype}", "Expected numbers", index=i)
     if array.ndim == 0:
-        raise DatasetError(name, "a single value", "Expected one a step", index=i)
+        raise DatasetError(name, "a single value", "Expected one per step", index=i)
     return array
 
 
@@ -212,7 +215,7 @@ def _check_shape(i: int, name: str, array: np.ndarray, space: Any) -> None:
     try:
         shape = tuple(json.loads(space)["shape"])
     except (KeyError, TypeError, ValueError):
-        return  # a discrete space is written without a shape
+        return  # a discrete space is stored without a shape
     if array.shape[1:] != shape:
-        problem = f"{array.shape[1:]} a step, but the space has {shape}"
+        problem = f"{array.shape[1:]} per step, but the space has {shape}"
         raise DatasetError(name, problem, "Log every entry of the space", index=i)

@@ -1,4 +1,4 @@
-"""The shards of a Minari dataset, kept beside its data and made when they are first wanted."""
+"""The shards of a Minari dataset, made when first needed and kept in the dataset's folder."""
 
 import contextlib
 from collections.abc import Callable
@@ -21,15 +21,15 @@ def shards_of(
     steps: int = 200_000,
     advance: Callable[[str], None] = silent,
 ) -> Shards:
-    """The shards of a dataset: those of the last time, if the dataset is still the same.
+    """The shards of a dataset; reuses existing shards if the dataset has not changed.
 
-    Whether it is, its files' sizes and times say; if these differ, their hashes do.
+    Sizes and times of the files are compared first, and hashes if those differ.
 
     Args:
       name: a dataset's name, or its folder.
-      folder: where the shards are kept; beside the data by default.
-      steps: of a shard, about.
-      advance: called once an episode while shards are made; `stream(name).n_trajectories` in all.
+      folder: where the shards are kept; in the dataset's folder by default.
+      steps: approximate number of steps in a shard.
+      advance: called after each episode while shards are made, `stream(name).n_trajectories` times.
 
     Raises:
       DatasetError: if the dataset cannot be trusted.
@@ -39,7 +39,7 @@ def shards_of(
     target = log.folder / FOLDER if folder is None else Path(folder)
     stamps = _stamps(log.folder)
     cached: Shards | None = None
-    with contextlib.suppress(DatasetError):  # none yet, or damaged: made again
+    with contextlib.suppress(DatasetError):  # none yet, or damaged: make them
         cached = open_shards(target)
     source = cached.source if cached is not None and isinstance(cached.source, dict) else {}
     same_steps = source.get("steps") == steps
@@ -59,6 +59,6 @@ def shards_of(
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:
-    """Size and time of change of every file of the data."""
+    """Size and modification time of every data file."""
     stats = {path.relative_to(folder).as_posix(): path.stat() for path in files_of(folder)}
     return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}

@@ -1,9 +1,9 @@
-"""Logs larger than memory: padded pieces on disk, read one ahead of the one that is used.
+"""Logs larger than memory: padded pieces on disk; the next is read while the current one is used.
 
-A folder of shards holds one safetensors file a shard, one with the numbers and lengths of all
+A folder of shards holds one safetensors file per shard, one with the numbers and lengths of all
 trajectories, and `manifest.json`, which is written last and holds the SHA-256 of each file and of
-itself. Shards of episodes of similar length make a bucket and are handed out in one shape, so that
-a program is compiled once a bucket, not once a shard.
+itself. Shards of episodes of similar length form a bucket and are returned in one shape, so that a
+program is compiled once per bucket, not once per shard.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ FIX = "Make the shards again from the log"
 
 
 class Entry(NamedTuple):
-    """A shard, as the manifest has it.
+    """The manifest's entry for one shard.
 
     Attributes:
-      file: its name.
-      sha256: of its bytes.
-      first: row of `rows.safetensors` that its first trajectory has.
-      last: row after that of its last one.
-      rows: trajectories that are selected; all of them in the manifest.
-      steps: of those, padding excluded.
-      bucket: which shards it shares its shape with.
-      longest: steps of its longest trajectory.
+      file: name of its file.
+      sha256: hash of its bytes.
+      first: row of `rows.safetensors` that describes its first trajectory.
+      last: the row after its last trajectory.
+      rows: number of selected trajectories; all of them in the manifest.
+      steps: number of their steps, padding excluded.
+      bucket: shards of the same bucket share one shape.
+      longest: number of steps in its longest trajectory.
     """
 
     file: str
@@ -59,18 +59,18 @@ class Entry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shards:
-    """A log on disk, in pieces that fit into memory; iterating gives `Trajectories`.
+    """A log on disk, in pieces that fit into memory; iterating yields `Trajectories`.
 
     Attributes:
-      folder: where they lie.
-      entries: one a shard.
-      shapes: `(N, T)` of the shards of each bucket. Rows that a shard does not have are masked
-        from their first step on.
-      behaviour: the policy that made the log, or None if it could not be written down.
-      discount: γ that the log was made for, or None if it was not said.
+      folder: where the shards are.
+      entries: one per shard.
+      shapes: `(N, T)` of the shards of each bucket. Rows that a shard lacks are filled up and
+        masked entirely.
+      behaviour: the policy that made the log, or None if it could not be stored as plain data.
+      discount: γ that the log was made for, or None if the log does not say.
       densities: known, or estimated from the actions.
-      rows_sha256: of the file of numbers and lengths.
-      source: what the log was made from, as told to `write_shards`.
+      rows_sha256: hash of the file of numbers and lengths.
+      source: what the log was made from, as passed to `write_shards`.
       kept: `[episodes of the log]`, which of them are selected; None for all.
     """
 
@@ -83,7 +83,7 @@ class Shards:
     rows_sha256: str
     source: Any
     kept: np.ndarray | None = None
-    # Shared with every selection: which files were found sound, and the file of rows.
+    # Shared with every selection: which files passed the hash check, and the file of rows.
     _checked: set[str] = dataclasses.field(default_factory=set, repr=False)
     _rows: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
@@ -92,38 +92,37 @@ class Shards:
 
     @property
     def n_trajectories(self) -> int:
-        """Trajectories of all shards, rows without a step excluded."""
+        """Number of trajectories in all shards, excluding rows that only fill up a shape."""
         return sum(entry.rows for entry in self.entries)
 
     @property
     def n_steps(self) -> int:
-        """Steps of all shards, padding excluded."""
+        """Number of steps in all shards, padding excluded."""
         return sum(entry.steps for entry in self.entries)
 
     @property
     def longest(self) -> int:
-        """Steps of the longest trajectory."""
+        """Number of steps in the longest trajectory."""
         return max(int(self._columns(i)[1].max()) for i in range(len(self)))
 
     @property
     def sha256(self) -> str:
-        """Of what the selected trajectories are."""
+        """Hash that identifies the selected trajectories."""
         told = json.dumps([entry.sha256 for entry in self.entries]) + self.rows_sha256
         kept = b"" if self.kept is None else np.packbits(self.kept).tobytes()
         return hashlib.sha256(told.encode() + kept).hexdigest()
 
     def numbers(self, i: int) -> np.ndarray:
-        """Which episodes of the log the first rows of a shard are, counted from zero."""
+        """Numbers, from zero, of the log's episodes that the first rows of a shard hold."""
         return self._columns(i)[0]
 
     def shard(self, i: int) -> Trajectories:
         """Read a shard.
 
-        Its bytes are compared with their hash when it is first read, by these shards or any
-        selection of them.
+        The first read, by these shards or any selection of them, compares its bytes with the hash.
 
         Raises:
-          DatasetError: naming the file, if it is gone or is not what was written.
+          DatasetError: names the file, if it is gone or is not what was written.
         """
         entry = self.entries[i]
         arrays = self._read(entry.file, entry.sha256)
@@ -140,7 +139,7 @@ class Shards:
         return Trajectories(**jax.device_put(fields))
 
     def __iter__(self) -> Iterator[Trajectories]:
-        """The shards in turn; the next one is read in a thread while this one is used."""
+        """Yield the shards in turn; a thread reads the next one while this one is used."""
         with ThreadPoolExecutor(1, thread_name_prefix="gamps-shards") as reader:
             coming = reader.submit(self.shard, 0) if self.entries else None
             for i in range(1, len(self) + 1):
@@ -149,14 +148,14 @@ class Shards:
                 current = coming.result()
                 coming = reader.submit(self.shard, i) if i < len(self) else None
                 yield current
-                del current  # or it would be held while the one after the next is read
+                del current  # otherwise it stays in memory while the shard after next is read
 
     def sample(self, steps: int, seed: int = 0) -> Trajectories:
-        """About so many steps in memory, the same share of every shard, or all if there are fewer.
+        """Load about `steps` steps, the same share of every shard, or all if there are fewer.
 
-        Shards are by length: some of them only would be episodes of one kind only. Within a shard
-        episodes are drawn at random: the first ones of a log may differ from the last. They are in
-        the log's order, so that all of a log are what it is in memory.
+        Shards are grouped by length, so a few shards alone would hold one kind of episode only.
+        Episodes are drawn at random within a shard, because the first of a log may differ from the
+        last. They come in the log's order, so sampling all of a log equals loading it.
         """
         share = min(1.0, steps / self.n_steps)
         chosen = [
@@ -177,21 +176,21 @@ class Shards:
         order = np.argsort(np.concatenate([numbers for numbers, _ in known]))
         joined = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
         for name, values in joined.items():
-            if values.dtype.kind == "f":  # as a log in memory has them
+            if values.dtype.kind == "f":  # as in a log that is loaded whole
                 joined[name] = values.astype(jnp.result_type(float))
         return Trajectories(**jax.device_put(joined))
 
     def only(self, indices: Sequence[int]) -> Shards:
-        """Some of the shards, in the order of the indices."""
+        """Select shards, in the order of the indices."""
         return dataclasses.replace(self, entries=tuple(self.entries[i] for i in indices))
 
     def split(self, held_out: float, seed: int) -> tuple[Shards, Shards]:
-        """The part to learn from, and the part that learning never sees.
+        """Split into the part to learn from, and the held-out part that learning never sees.
 
-        The same share and seed hold out the same episodes as in a log that is held in memory.
+        The same share and seed hold out the same episodes as for a log in memory.
 
         Raises:
-          SettingError: if the share is none, or leaves fewer than five episodes to learn from.
+          SettingError: if the share is invalid, or leaves fewer than five episodes to learn from.
         """
         parts = split_rows(self.n_trajectories, held_out, seed)
         columns = [self._columns(i) for i in range(len(self))]
@@ -200,8 +199,8 @@ class Shards:
         return learned, unseen
 
     def _keep(self, chosen: np.ndarray, columns: list[tuple[np.ndarray, np.ndarray]]) -> Shards:
-        """A selection of whole trajectories, as few rows a shard as hold the most of any."""
-        # The files hold the episodes that an earlier selection left out as well.
+        """Select whole trajectories; a bucket keeps as many rows as its fullest shard needs."""
+        # The files also hold the episodes that an earlier selection left out.
         size = 1 + max(int(episodes.max()) for episodes, _ in columns)
         kept = np.zeros(size if self.kept is None else len(self.kept), dtype=bool)
         kept[chosen] = True
@@ -242,7 +241,7 @@ class Shards:
 
 
 def open_shards(folder: str | Path) -> Shards:
-    """Open what `write_shards` has finished; the shards themselves are read when they are used.
+    """Open shards that `write_shards` finished; the shards themselves are read when used.
 
     Raises:
       DatasetError: if there is no manifest, or it is not the one that was written.
@@ -259,9 +258,9 @@ def open_shards(folder: str | Path) -> Shards:
         behaviour = None if described is None else rebuild(described)
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
-        raise DatasetError(str(path), problem, "Write the shards, to the end") from error
+        raise DatasetError(str(path), problem, "Write the shards to the end") from error
     except (ValueError, TypeError, KeyError, RecursionError, DescriptionError) as error:
-        raise DatasetError(str(path), f"is no manifest of shards: {error}", FIX) from error
+        raise DatasetError(str(path), f"is not a manifest of shards: {error}", FIX) from error
     shapes = {
         bucket: (max(e.rows for e in members), max(e.longest for e in members))
         for bucket in {entry.bucket for entry in entries}
@@ -272,12 +271,12 @@ def open_shards(folder: str | Path) -> Shards:
 
 
 def body_sha256(body: Any) -> str:
-    """The SHA-256 of what a manifest says."""
+    """The SHA-256 of a manifest's content."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def _filled(values: np.ndarray, shape: tuple[int, ...], *, repeat: bool) -> np.ndarray:
-    """Fill up rows and steps, by the last of each or by zeros."""
+    """Fill up rows and steps, with the last one repeated or with zeros."""
     if values.shape[: len(shape)] == shape:
         return values
     widths = [(0, target - size) for size, target in zip(values.shape, shape, strict=False)]

@@ -1,4 +1,4 @@
-"""A log of any size written as shards, in one pass that holds a few of them at a time."""
+"""Write a log of any size as shards, in one pass that holds a few of them at a time."""
 
 import hashlib
 import json
@@ -42,32 +42,32 @@ def write_shards(
     overwrite: bool = False,
     advance: Callable[[str], None] = silent,
 ) -> Shards:
-    """Write a log as shards, all of it or nothing, without holding it.
+    """Write a log as shards, all of it or nothing, without holding it in memory.
 
-    Episodes of similar length wait together until there are about `steps` steps of them; these are
-    checked, padded and written. Numbers are kept in single precision.
+    Episodes of similar length are collected until they have about `steps` steps; then they are
+    checked, padded and written. Numbers are stored in single precision.
 
     Args:
-      episodes: any number, one after the other.
-      folder: to be made.
+      episodes: any number, one after another.
+      folder: the folder to make.
       behaviour: the policy that drew the actions; every density is compared with it.
       discount: γ that the log was made for.
       densities: known, or estimated from the actions.
-      steps: of a shard, about; each bucket of lengths holds as many in memory at most.
-      source: what the log was made from, as plain data, to know it again.
-      overwrite: replace shards that are there.
-      advance: called once an episode, for a progress bar.
+      steps: approximate steps in a shard, and the most that each bucket of lengths holds in memory.
+      source: what the log was made from, as plain data, to recognise it later.
+      overwrite: replace existing shards.
+      advance: called after each episode, for a progress bar.
 
     Raises:
-      DatasetError: naming the field, the episode and the step that cannot be used.
+      DatasetError: names the field, the episode and the step that cannot be used.
       OutputError: if the folder exists, or cannot be written.
     """
     if steps < 1:
-        raise SettingError("steps", f"{steps}", "Choose at least one; 200000 is usual")
+        raise SettingError("steps", f"{steps}", "Choose at least 1; 200000 is usual")
     if discount is not None and not 0 < discount <= 1:
         raise SettingError("discount", f"{discount}", "Choose it in (0, 1]")
     if densities not in ("known", "estimated"):
-        raise SettingError("densities", f"{densities}", "Shards need known or estimated ones")
+        raise SettingError("densities", f"{densities}", "Choose known or estimated")
     target = recover_folder(Path(folder))
     if target.exists() and not (overwrite and (target / MANIFEST).is_file()):
         fix = "Choose another folder, or overwrite it if it holds shards"
@@ -105,7 +105,7 @@ class _Writer:
         self.spaces: tuple[Any, ...] = ()
 
     def add(self, episode: Episode) -> None:
-        """Let an episode wait; write its bucket if that is full."""
+        """Add an episode to its bucket; write the bucket if it is full."""
         with checks.naming((self.count,)):
             slim = _slim(episode)
         bucket = bucket_of(len(slim.rewards))
@@ -116,7 +116,7 @@ class _Writer:
             self._write(bucket, self.waiting.pop(bucket))
 
     def finished(self) -> dict[str, Any]:
-        """Write what still waits, and check what only the whole log shows."""
+        """Write the remaining episodes, and check what only the whole log shows."""
         if self.count == 0:
             raise DatasetError("episodes", "none", "Log at least one")
         for bucket in sorted(self.waiting):
@@ -162,37 +162,37 @@ class _Writer:
         return hashlib.sha256(content).hexdigest()
 
     def _check_space(self, log: Trajectories) -> None:
-        """Observations and actions are of one shape and kind in all shards."""
+        """Refuse observations or actions whose shape or kind differs from earlier shards."""
         spaces = tuple((x.shape[2:], x.dtype.kind) for x in (log.observations, log.actions))
         self.spaces = self.spaces or spaces
         for name, now, first in zip(FIELDS, spaces, self.spaces, strict=False):
             if now != first:
-                problem = f"{now[0]} of kind {now[1]} a step, but {first[0]} of {first[1]} before"
+                problem = f"{now[0]} of kind {now[1]} per step, but {first[0]} of {first[1]} before"
                 raise DatasetError(name, problem, "All episodes must share one space", index=0)
 
 
 def _slim(episode: Episode) -> Episode:
-    """The episode as arrays of its own, of single precision where they are floating-point."""
+    """Convert the episode's fields to arrays, floating-point ones to single precision."""
     arrays = {}
     for name in FIELDS:
         values = getattr(episode, name)
         if values is None:
-            fix = "Log them, or estimate the logging policy by gamps.policies.estimation.estimate"
+            fix = "Log them, or estimate the logging policy: gamps.policies.estimation.estimate"
             raise DatasetError(name, "missing", fix, index=0)
         try:
             array = np.asarray(values)
         except ValueError as error:
-            problem = f"no array: {error}"
+            problem = f"not an array: {error}"
             raise DatasetError(name, problem, "Pass rows of equal length", index=0) from error
         arrays[name] = _single(array)
     if arrays["rewards"].ndim == 0:
-        raise DatasetError("rewards", "a scalar", "Pass one value a step", index=0)
+        raise DatasetError("rewards", "a scalar", "Pass one value per step", index=0)
     return Episode(**arrays, terminated=bool(episode.terminated))
 
 
 def _single(values: Any) -> np.ndarray:
     array = np.asarray(values)
-    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+    with np.errstate(over="ignore"):  # an overflow becomes infinite, and is refused as such
         if array.dtype.kind == "f":
             return array.astype(np.float32, copy=False)
     return array.astype(np.int32, copy=False) if array.dtype.kind in "iub" else array

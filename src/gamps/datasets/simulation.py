@@ -1,7 +1,7 @@
-"""Run a Gymnasium environment under a policy: whole episodes, several side by side.
+"""Run a Gymnasium environment under a policy: whole episodes, several in parallel.
 
-One compiled call acts for all episodes that run side by side, and worker processes share the
-groups out. Noise and environment seeds are drawn beforehand, one row an episode, so a log does not
+One compiled call acts for a whole group of parallel episodes, and worker processes share the
+groups. Noise and environment seeds are drawn beforehand, one row per episode, so a log does not
 depend on how many workers made it.
 """
 
@@ -20,12 +20,12 @@ from gamps._utils.worker_pool import share_out
 from gamps.errors import GampsError, SettingError
 from gamps.policies import Policy
 
-LANES = 16  # always so many, or an action's last bit could depend on the size of the log
+LANES = 16  # always the same, or an action's last bit could depend on the size of the log
 Make = str | Callable[[], Any]
 
 
 class Raw(NamedTuple):
-    """One episode as the environment gave it, in the environment's own precision."""
+    """One episode as the environment returned it, in the environment's own precision."""
 
     observations: np.ndarray
     actions: np.ndarray
@@ -34,7 +34,7 @@ class Raw(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Episodes to run side by side."""
+    """Episodes to run in parallel."""
 
     make: Make
     steps: int
@@ -44,7 +44,7 @@ class _Group(NamedTuple):
 
 
 def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
-    """The environment, cut off after `steps` if given; refused in Gymnasium's own words."""
+    """Make the environment, cut off after `steps` if given; errors quote Gymnasium's message."""
     limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
     try:
         if isinstance(make, str):
@@ -56,14 +56,14 @@ def make_env(make: Make, steps: int | None = None) -> gymnasium.Env[Any, Any]:
             "env", f"{make} needs a package: {error}", 'For MuJoCo: pip install "gamps[mujoco]"'
         ) from error
     except gymnasium.error.Error as error:
-        fix = "See sorted(gymnasium.registry) for what there is"
+        fix = "See sorted(gymnasium.registry) for the registered ids"
         raise SettingError("env", f"{make}: {error}", fix) from error
 
 
 def groups_of(
     make: Make, policy: Policy, key: Key[Array, ""], *, n: int, steps: int
 ) -> list[_Group]:
-    """`n` episodes in groups of `LANES`; an episode's randomness depends on its number alone."""
+    """`n` episodes in groups of `LANES`; an episode's randomness depends only on its number."""
     for name, number in (("n", n), ("steps", steps)):
         if number < 1:
             raise SettingError(name, f"{number}", "Collect at least one")
@@ -74,7 +74,7 @@ def groups_of(
 
 @partial(jax.jit, static_argnames=("n", "shape"))
 def _random(key: Array, *, n: int, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Noise of each step, and the environment's seed, of each episode."""
+    """Noise for each step and an environment seed, for each episode."""
 
     def one(i: Array) -> tuple[Array, Array]:
         key_noise, key_env = jax.random.split(jax.random.fold_in(key, i))
@@ -85,16 +85,16 @@ def _random(key: Array, *, n: int, shape: tuple[int, int]) -> tuple[Array, Array
 
 
 def simulate(groups: list[_Group], *, workers: int = 1) -> Iterator[tuple[int, list[Raw]]]:
-    """Each group's number and its episodes, as they are finished."""
+    """Yield each group's number and its episodes as they finish."""
     try:
         yield from share_out(_run, groups, workers=workers)
-    except Exception as error:  # its type depends on what cannot be sent
+    except Exception as error:  # its type depends on what cannot be pickled
         if isinstance(error, GampsError) or "pickle" not in str(error):
             raise
         raise SettingError(
             "workers",
             f"{workers}, but the environment or the policy cannot be sent to a process: {error}",
-            "Give an environment's id, build both from functions of a module, or use workers=1",
+            "Pass an environment's id, build both from functions of a module, or use workers=1",
         ) from error
 
 
@@ -105,14 +105,14 @@ def _act(policy: Policy, observations: Any, noise: Any) -> Array:
 
 @lru_cache(maxsize=1)
 def _side_by_side(make: Make, steps: int) -> list[gymnasium.Env[Any, Any]]:
-    """As many environments as lanes, kept for the next group: making them takes a second."""
+    """One environment per lane, kept for the next group: making them takes a second."""
     return [make_env(make, steps) for _ in range(LANES)]
 
 
 def _run(group: _Group) -> list[Raw]:
     """All episodes of one group, in lockstep."""
     envs = _side_by_side(group.make, group.steps)[: len(group.seeds)]
-    # Copied, here and below: an environment may hand out the array that it goes on to change.
+    # Copied, here and below: an environment may return an array that it changes later.
     starts = [np.array(e.reset(seed=int(s))[0]) for e, s in zip(envs, group.seeds, strict=True)]
     observations = [[start] for start in starts]
     acted: list[list[Any]] = [[] for _ in envs]

@@ -1,4 +1,4 @@
-"""Logs read one episode after the other, for those that do not fit into memory."""
+"""Read logs that do not fit into memory one episode after another."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,23 +6,30 @@ from typing import Any, NamedTuple
 
 from gamps.datasets import checks
 from gamps.datasets.hashes import check_hashes
-from gamps.datasets.metadata import behaviour_of, discount_of, labels_of, place_of, read_metadata
+from gamps.datasets.metadata import (
+    behaviour_of,
+    discount_of,
+    labels_of,
+    limits_of,
+    place_of,
+    read_metadata,
+)
 from gamps.datasets.reading import each_episode, usable_densities
-from gamps.datasets.writing import Labels
+from gamps.datasets.writing import Labels, Limits
 from gamps.policies import Policy
 from gamps.trajectories import Episode, from_episodes
 
 
 class Stream(NamedTuple):
-    """A Minari dataset to be read in passes; each pass holds one episode at a time.
+    """A Minari dataset to read in passes; each pass holds one episode at a time.
 
     Attributes:
-      folder: where the dataset lies.
-      behaviour: the policy that made it, or None if it could not be written down.
-      discount: γ that the log was made for, or None if it was not said.
+      folder: the dataset's folder.
+      behaviour: the policy that made it, or None if it could not be stored as plain data.
+      discount: γ that the log was made for, or None if the log does not say.
       env_spec: Gymnasium's specification of the environment, or None.
       densities: known, or estimated from the actions.
-      metadata: all that the dataset says about itself.
+      metadata: all metadata of the dataset.
     """
 
     folder: Path
@@ -34,8 +41,13 @@ class Stream(NamedTuple):
 
     @property
     def n_trajectories(self) -> int:
-        """Episodes, as the metadata say; a pass checks it."""
+        """Number of episodes according to the metadata; a pass checks it."""
         return int(self.metadata.get("total_episodes", 0))
+
+    @property
+    def limits(self) -> Limits | None:
+        """The least and the largest action, if the dataset says."""
+        return limits_of(self.metadata)
 
     @property
     def labels(self) -> Labels:
@@ -43,10 +55,10 @@ class Stream(NamedTuple):
         return labels_of(self.metadata)
 
     def episodes(self) -> Iterator[Episode]:
-        """One pass, with all the checks of `load`: those of the whole log at its end.
+        """Read all episodes with all checks of `load`; those of the whole log come at the end.
 
         Raises:
-          DatasetError: naming the field, the episode and the step that cannot be trusted.
+          DatasetError: names the field, the episode and the step that cannot be trusted.
         """
         extremes: checks.Extremes | None = None
         for number, episode in enumerate(self.fields()):
@@ -60,9 +72,9 @@ class Stream(NamedTuple):
         check_hashes(self.folder)
 
     def fields(self) -> Iterator[Episode]:
-        """One pass, the fields of an episode checked against one another, but no number.
+        """Read all episodes; compares the fields of each with one another, but checks no values.
 
-        For those who check numbers themselves, many episodes at once, as `write_shards` does.
+        For callers that check values themselves, many episodes at once, as `write_shards` does.
         """
         return each_episode(self.folder / "data", self.metadata)
 
@@ -74,10 +86,10 @@ def stream(name: str | Path) -> Stream:
       name: a dataset's name, or the path of a folder that was copied from elsewhere.
 
     Returns:
-      What its metadata say, and its episodes: `for episode in stream(name).episodes()`.
+      Its metadata and its episodes: `for episode in stream(name).episodes()`.
 
     Raises:
-      DatasetError: if it is not there, or its metadata cannot be trusted.
+      DatasetError: if it does not exist, or its metadata cannot be trusted.
     """
     folder = place_of(name)
     metadata, env_spec = read_metadata(folder / "data")
@@ -87,9 +99,10 @@ def stream(name: str | Path) -> Stream:
 
 
 def bucket_of(steps: int) -> int:
-    """What an episode is padded to: 4, 5, 6 or 7 times a power of two, so few programs serve all.
+    """Length that an episode is padded to: 4, 5, 6 or 7 times a power of two.
 
-    Padding adds a quarter at the most; below eight steps there is one bucket for all.
+    This keeps compiled programs few. Padding adds at most a quarter; episodes of up to eight steps
+    share one bucket.
 
     Examples:
       >>> [bucket_of(steps) for steps in (1, 8, 9, 1000, 1025)]

@@ -1,4 +1,4 @@
-"""Tables on disk, read a block of rows at a time."""
+"""Read tables on disk one block of rows at a time."""
 
 import contextlib
 import csv
@@ -10,19 +10,19 @@ import numpy as np
 
 from gamps.errors import DatasetError, MissingExtraError
 
-Table = dict[str, Any]  # by column: a list, or an array where all are numbers
+Table = dict[str, Any]  # by column: a list, or an array if all values are numbers
 
 
 def blocks_of(
     table: Any, names: Sequence[str], rows: int, *, texts: Container[str | None] = ()
 ) -> Iterator[Table]:
-    """Blocks of so many rows of a file, or of a data frame of pandas or polars.
+    """Yield blocks of rows from a file, or from a data frame of pandas or polars.
 
     Args:
       table: the file or the frame.
-      names: of the columns to be read.
-      rows: of a block.
-      texts: columns of a CSV file that stay as they are written, though they may look like numbers.
+      names: names of the columns to read.
+      rows: number of rows in a block.
+      texts: columns of a CSV file that stay text even if they look like numbers.
     """
     if not isinstance(table, (str, Path)):
         _check_heading(list(table.columns), names)
@@ -40,7 +40,7 @@ def blocks_of(
 def read_csv(
     path: Path, names: Sequence[str], rows: int, texts: Container[str | None] = ()
 ) -> Iterator[Table]:
-    """Blocks of a CSV file: by pyarrow, if it is there, as far as it takes every number."""
+    """Yield blocks of a CSV file: with pyarrow if installed, until it meets a value it refuses."""
     done = 0
     with contextlib.suppress(ImportError):
         from pyarrow import ArrowException
@@ -56,7 +56,7 @@ def read_csv(
 def _arrow_csv(
     path: Path, names: Sequence[str], rows: int, texts: Container[str | None]
 ) -> Iterator[Table]:
-    """Numbers are read as such; what is none, or not finite, is an error of pyarrow's."""
+    """Read with pyarrow, which raises an error where a value is not a finite number."""
     import pyarrow
     from pyarrow import csv as arrow
 
@@ -78,7 +78,7 @@ def _arrow_csv(
 
 
 def _python_csv(path: Path, names: Sequence[str], rows: int, after: int) -> Iterator[Table]:
-    """Blocks of text, which may hold anything, after so many rows; damage is named."""
+    """Yield blocks of text of any content, after skipping `after` rows; errors name the row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
@@ -107,7 +107,7 @@ def _python_csv(path: Path, names: Sequence[str], rows: int, after: int) -> Iter
 
 
 def read_parquet(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]:
-    """Blocks of so many rows of a Parquet file, across its row groups."""
+    """Yield blocks of `rows` rows of a Parquet file, across its row groups."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
@@ -125,7 +125,7 @@ def read_parquet(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]
 
 
 def _plain(column: Any) -> Any:
-    """A column as an array if it is all numbers, which is fast, and else as a list."""
+    """A column as an array if all values are numbers, which is fast; otherwise as a list."""
     from pyarrow import types
 
     kind = column.type
@@ -135,7 +135,7 @@ def _plain(column: Any) -> Any:
 
 
 def joined(one: Any, other: Any) -> Any:
-    """Rows and those after them."""
+    """Concatenate two blocks of one column."""
     if not len(one):
         return other
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -146,5 +146,5 @@ def joined(one: Any, other: Any) -> Any:
 def _check_heading(heading: Sequence[str], names: Sequence[str]) -> None:
     for name in names:
         if heading.count(name) != 1:
-            problem = "no such column" if name not in heading else "stands there twice"
+            problem = "no such column" if name not in heading else "appears more than once"
             raise DatasetError(name, problem, f"The table has {', '.join(heading) or 'nothing'}")

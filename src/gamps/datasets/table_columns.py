@@ -1,4 +1,4 @@
-"""What the columns of a table hold, and an account of where its rows went."""
+"""What each column of a table holds, and an account of where its rows went."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,20 +11,20 @@ class Columns(NamedTuple):
     """Which column holds what.
 
     Attributes:
-      episode: a number or a name, the same in all rows of an episode, which stand together; empty
-        if episodes follow one another and flags say where one ends.
-      observations: one column a dimension.
-      actions: one column a dimension, as drawn, before any clipping.
-      reward: of the step.
+      episode: a number or a name, the same in all rows of an episode, which must be adjacent; empty
+        if flags say where each episode ends.
+      observations: one column per dimension.
+      actions: one column per dimension, as drawn, before any clipping.
+      reward: reward of the step.
       log_prob: log-density of the action under the logging policy; None if it was not logged.
-      next_observations: one column a dimension; none if the following row says it.
+      next_observations: one column per dimension; empty if the next row holds them.
       terminated: not zero in the last row of an episode that the environment ended.
       time: a number, a date or a time; if given, it must grow within an episode.
       discrete: whether actions are choices, numbered from zero, in one column.
-      propensity: probability of the choice, in place of its logarithm.
+      propensity: probability of the choice, instead of its logarithm.
       timeout: not zero in the last row of an episode that was cut off, whatever `terminated` says.
       controller: who chose the actions of an episode.
-      group: of episodes that belong together: a patient, a machine, a day.
+      group: which episodes belong together: a patient, a machine, a day.
       numbered: whether observations are states, numbered from zero, in one column.
     """
 
@@ -48,8 +48,8 @@ class Dropped(NamedTuple):
     """An episode that was left out, and why.
 
     Attributes:
-      name: of the episode, or its number.
-      rows: that it had.
+      name: name of the episode, or where it starts.
+      rows: number of its rows.
       why: field, row and problem.
     """
 
@@ -60,13 +60,13 @@ class Dropped(NamedTuple):
 
 @dataclass
 class Account:
-    """Where the rows of a table went: rows = steps + closing + those of dropped episodes.
+    """Where the rows of a table went: rows = steps + closing + rows of dropped episodes.
 
     Attributes:
-      rows: of the table.
-      steps: that were kept.
+      rows: number of rows in the table.
+      steps: number of steps kept.
       closing: rows that only say where an episode ended.
-      unknown_ends: episodes of whose last step nothing says where it led.
+      unknown_ends: episodes in which nothing says where the last step led.
       dropped: episodes that were left out.
     """
 
@@ -78,12 +78,12 @@ class Account:
 
 
 class Labelled(NamedTuple):
-    """An episode with what a table says of it besides.
+    """An episode with its labels from the table.
 
     Attributes:
       episode: its steps.
-      controller: who chose its actions; empty if no column says it.
-      group: that it belongs to; empty likewise.
+      controller: who chose its actions; empty if no column says so.
+      group: the group it belongs to; empty if no column says so.
     """
 
     episode: Episode
@@ -92,7 +92,7 @@ class Labelled(NamedTuple):
 
 
 def names_of(columns: Columns) -> list[str]:
-    """All that are to be read, once they make sense together."""
+    """Names of all columns to read, after checking that they are consistent."""
     c = columns
     for name in ("observations", "actions"):
         if not getattr(c, name):
@@ -107,9 +107,9 @@ def names_of(columns: Columns) -> list[str]:
         raise DatasetError("observations", problem, "A numbered state has one column")
     if c.propensity is not None and (c.log_prob is not None or not c.discrete):
         problem = "with a log-density" if c.log_prob is not None else "of actions that are numbers"
-        raise DatasetError("propensity", problem, "Give one of the two; choices are --discrete")
+        raise DatasetError("propensity", problem, "Give one of the two; --discrete for choices")
     if not c.episode and c.terminated is None and c.timeout is None:
-        fix = "Name a column of episodes, or one of flags that are set where an episode ends"
+        fix = "Name a column of episodes, or a column of flags that mark where an episode ends"
         raise DatasetError("episode", "no column", fix)
     chosen = (
         c.reward, c.episode or None, *c.observations, *c.actions, c.log_prob, c.propensity,

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers; what cannot be one is named with its row."""
+"""Convert columns of a table to numbers; errors name the column and the row."""
 
 from datetime import date, datetime
 from typing import Any
@@ -9,16 +9,16 @@ from gamps.datasets.table_blocks import Table
 from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 
-LONG, SMOOTH, SHUFFLED = 20, 0.2, 0.5  # steps of an episode; von Neumann ratios
+LONG, SMOOTH, SHUFFLED = 20, 0.2, 0.5  # steps of an episode; two von Neumann ratios
 
 
 def is_empty(value: Any) -> bool:
-    """Whether nothing was written there."""
+    """Whether a cell of the table is empty."""
     return value in (None, "") or (isinstance(value, float) and bool(np.isnan(value)))
 
 
 def flags_of(table: Table, name: str | None, first: int) -> np.ndarray:
-    """Where a flag is set; a row that leaves it empty has none."""
+    """Where a flag is set; an empty cell means it is not."""
     if name is None:
         raise DatasetError("flags", "no column", "Name one")
     values = table[name]
@@ -37,14 +37,14 @@ def _flag(value: Any) -> Any:
 
 
 def times_of(values: Any, name: str, first: int) -> np.ndarray:
-    """Numbers as they are; dates and times, also written as text, as seconds."""
+    """Times as numbers: dates and times become seconds, also when written as text."""
 
     def seconds(value: Any) -> Any:
         if isinstance(value, str):
             try:
                 value = datetime.fromisoformat(value.strip())
             except ValueError:
-                return value  # a number, or it is refused as one
+                return value  # a number, or `column_of` refuses it
         if isinstance(value, np.datetime64):
             return (value - np.datetime64(0, "s")) / np.timedelta64(1, "s")
         if isinstance(value, datetime):
@@ -55,12 +55,12 @@ def times_of(values: Any, name: str, first: int) -> np.ndarray:
 
 
 def logarithms_of(name: str, values: np.ndarray, first: int) -> np.ndarray:
-    """Of probabilities."""
+    """Logarithms of probabilities; refuses values that are not in (0, 1]."""
     wrong = np.flatnonzero((values <= 0) | (values > 1))
     if wrong.size:
         place = first + int(wrong[0]) + 1
-        problem = f"{values[wrong[0]]:g} is no probability of what was chosen"
-        raise DatasetError(name, problem, "It lies above 0 and at most at 1", index=place)
+        problem = f"{values[wrong[0]]:g} cannot be the probability of the choice taken"
+        raise DatasetError(name, problem, "It must be above 0 and at most 1", index=place)
     return np.log(values)
 
 
@@ -68,21 +68,21 @@ def check_precision(names: tuple[str, ...], episodes: list[Episode]) -> None:
     """Refuse columns whose values single precision cannot tell apart, such as seconds since 1970.
 
     Raises:
-      DatasetError: naming the column.
+      DatasetError: names the column.
     """
     values = np.concatenate([np.asarray(e.observations, np.float64) for e in episodes])
     for name, column in zip(names, values.T, strict=True):
         spread = float(column.std())
         if spread > 0 and np.abs(column).max() * 2.0**-24 > 1e-3 * spread:
-            problem = f"around {column.mean():.6g}, differing by {spread:.3g}: single precision "
-            fix = f"Subtract {column.mean():.6g} from it before, or leave it out"
-            raise DatasetError(name, problem + "cannot tell that apart", fix)
+            problem = f"values around {column.mean():.6g} that differ by {spread:.3g}: too close "
+            fix = f"Subtract {column.mean():.6g} from the column first, or leave it out"
+            raise DatasetError(name, problem + "together for single precision", fix)
 
 
 def out_of_order(episodes: list[Episode]) -> list[int]:
-    """Episodes whose rows look shuffled, in a log whose other episodes change from row to row.
+    """Numbers of episodes whose rows look shuffled, in a log that otherwise changes smoothly.
 
-    Neighbours that differ as much as any two rows have a von Neumann ratio near one.
+    The von Neumann ratio is near one if neighbouring rows differ as much as any two rows.
     """
 
     def ratio(episode: Episode) -> float:
@@ -99,7 +99,7 @@ def out_of_order(episodes: list[Episode]) -> list[int]:
 
 
 def column_of(values: Any, name: str, first: int) -> np.ndarray:
-    """Finite numbers; the column's rows start after `first` others."""
+    """Convert values to finite numbers; `first` rows of the table come before them."""
     try:
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -108,7 +108,7 @@ def column_of(values: Any, name: str, first: int) -> np.ndarray:
     if bad.size:
         place, value = first + int(bad[0]) + 1, values[int(bad[0])]
         value = value.item() if isinstance(value, np.generic) else value
-        problem = "empty" if value is None else f"{value!r} is no finite number"
+        problem = "empty" if value is None else f"{value!r} is not a finite number"
         raise DatasetError(name, problem, "Fix it or drop the episode", index=place)
     return numbers
 
@@ -117,16 +117,16 @@ def _number(name: str, value: Any, row: int) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        problem = "empty" if value in (None, "") else f"{str(value)[:40]!r} is no number"
+        problem = "empty" if value in (None, "") else f"{str(value)[:40]!r} is not a number"
         fix = "Fix it or drop the episode"
         raise DatasetError(name, problem, fix, index=row) from error
 
 
 def choices_of(name: str, values: np.ndarray, first: int) -> np.ndarray:
-    """Whole numbers from zero."""
+    """Convert to whole numbers from zero; refuses anything else."""
     wrong = np.flatnonzero((values != np.round(values)) | (values < 0))
     if wrong.size:
         place = first + int(wrong[0]) + 1
-        problem = f"{values[wrong[0]]:g} is no choice"
+        problem = f"{values[wrong[0]]:g} is not a choice"
         raise DatasetError(name, problem, "Number choices from 0", index=place)
     return values.astype(int)

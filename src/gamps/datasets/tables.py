@@ -1,8 +1,9 @@
-"""Logs as tables: CSV, Parquet through pyarrow, or a data frame; one row a step, columns by name.
+"""Logs as tables: CSV, Parquet (with pyarrow) or a data frame; one row per step, named columns.
 
-An episode's last row may hold observations only, its action and reward left empty: where the
-episode ended. Otherwise columns of next observations say it. Where nothing does, the last step is
-kept as one that led nowhere else: `trajectories.known_transitions` leaves it out.
+The last row of an episode may hold observations only, with action and reward left empty, to say
+where the episode ended. Otherwise columns of next observations say so. If neither does, the last
+step is stored as if it led back to where it started; `trajectories.known_transitions` leaves it
+out.
 """
 
 import itertools
@@ -33,10 +34,10 @@ def read_table(table: Any, columns: Columns) -> list[Episode]:
 
     Args:
       table: a path that ends in .csv or .parquet, or a data frame of pandas or polars.
-      columns: which hold what.
+      columns: which column holds what.
 
     Raises:
-      DatasetError: naming the column and the row, counted from one without the heading.
+      DatasetError: names the column and the row, counted from one without the heading.
     """
     return list(stream_table(table, columns))
 
@@ -46,8 +47,8 @@ def stream_table(table: Any, columns: Columns, *, rows: int = ROWS) -> Iterator[
 
     Args:
       table: as for `read_table`.
-      columns: which hold what.
-      rows: to read at a time; so many are held, and those of one episode.
+      columns: which column holds what.
+      rows: number of rows to read at a time; memory holds these and those of one episode.
     """
     return (read.episode for read in stream_labelled(table, columns, rows=rows))
 
@@ -60,18 +61,18 @@ def stream_labelled(
     account: Account | None = None,
     drop_bad: bool = False,
 ) -> Iterator[Labelled]:
-    """As `stream_table`, with controllers and groups, and an account of what became of the rows.
+    """Like `stream_table`, with controllers and groups, and an account of what became of the rows.
 
     Args:
       table: as for `read_table`.
-      columns: which hold what.
-      rows: to read at a time.
-      account: to be filled.
-      drop_bad: leave out episodes that cannot be used, and go on.
+      columns: which column holds what.
+      rows: number of rows to read at a time.
+      account: filled in while reading.
+      drop_bad: leave out episodes that cannot be used, instead of raising an error.
     """
     account = Account() if account is None else account
     names = names_of(columns)
-    unfinished: Table = {name: [] for name in names}  # of the episode that is not over yet
+    unfinished: Table = {name: [] for name in names}  # rows of the episode that is not over yet
     first, earlier = 0, set[Any]()
 
     def episodes(part: Table, start: int) -> Iterator[Labelled]:
@@ -101,11 +102,11 @@ def stream_labelled(
     if len(unfinished[names[0]]):
         yield from episodes(unfinished, first)
     if not account.rows:
-        raise DatasetError(columns.episode or columns.reward, "no row", "Log a step", index=1)
+        raise DatasetError(columns.episode or columns.reward, "no rows", "Log a step", index=1)
 
 
 def _starts_by_flags(table: Table, columns: Columns, first: int) -> list[int]:
-    """The first row, and each that follows one where a flag is set."""
+    """Starts of episodes: the first row, and each row after one where a flag is set."""
     set_ = np.zeros(len(table[columns.reward]), bool)
     for name in (columns.terminated, columns.timeout):
         if name is not None:
@@ -120,7 +121,7 @@ def _labelled(table: Table, first: int, columns: Columns, account: Account) -> L
         values = [] if name is None else [v for v in table[name] if v not in (None, "")]
         if len(set(values)) > 1:
             problem = f"both {values[0]} and {next(v for v in values if v != values[0])}"
-            fix = "An episode has one: give the rest another episode"
+            fix = "An episode can have only one: put the rest into another episode"
             raise DatasetError(name or "", problem, fix, index=first + 1)
         labels.append(f"{values[0]}" if values else "")
     episode = _episode(table, first, columns)
@@ -133,30 +134,30 @@ def _labelled(table: Table, first: int, columns: Columns, account: Account) -> L
 
 
 def _starts(field: str, episodes: Any, old: int, first: int, earlier: set[Any]) -> list[int]:
-    """Where episodes start, whose rows have to stand together; the first `old` rows are known."""
+    """Starts of episodes, whose rows must be adjacent; the first `old` rows were checked before."""
     starts = [i for i in range(old, len(episodes)) if i == 0 or episodes[i] != episodes[i - 1]]
     for start in starts:
         name, place = episodes[start], first + start + 1
         if isinstance(name, (list, dict)):
             problem = f"a {type(name).__name__}"
-            raise DatasetError(field, problem, "Name it by a number or a text", index=place)
+            raise DatasetError(field, problem, "Use a number or a text as its name", index=place)
         if name in (None, ""):
-            raise DatasetError(field, "empty", "Say which episode it is of", index=place)
+            raise DatasetError(field, "empty", "Say which episode the row is in", index=place)
         if name in earlier:
-            problem = f"episode {name} goes on after another"
+            problem = f"episode {name} continues after another episode"
             raise DatasetError(field, problem, "Sort the table by episode", index=place)
         earlier.add(name)
     return [0, *starts] if old else starts
 
 
 def _episode(table: Table, first: int, columns: Columns) -> Episode:
-    """The episode of a table of its own, whose rows start after `first` others."""
+    """Build an episode from its rows; `first` rows of the table come before them."""
     rows = range(len(table[columns.reward]))
     acted = [*columns.actions, columns.reward]
     last_only_seen = all(is_empty(table[name][rows[-1]]) for name in acted)
     steps = rows[:-1] if last_only_seen else rows
     if not len(steps):
-        raise DatasetError(columns.reward, "an episode without a step", "Drop it", index=first + 1)
+        raise DatasetError(columns.reward, "an episode without steps", "Drop it", index=first + 1)
 
     def numbers(name: str, count: int | None = None) -> np.ndarray:
         return column_of(table[name][:count], name, first)
@@ -175,7 +176,7 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
         back = np.flatnonzero(np.diff(times_of(table[columns.time], columns.time, first)) <= 0)
         if back.size:
             place = first + int(back[0]) + 2
-            raise DatasetError(columns.time, "does not grow", "Sort by time", index=place)
+            raise DatasetError(columns.time, "does not increase", "Sort by time", index=place)
     ended, cut = (
         _ended(table, name, first, last_only_seen) for name in (columns.terminated, columns.timeout)
     )
@@ -203,14 +204,14 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
 
 
 def _ended(table: Table, name: str | None, first: int, last_only_seen: bool) -> bool:
-    """Whether a flag is set at the end, and nowhere before it."""
+    """Whether a flag is set in the last row; refuses one that is set earlier."""
     if name is None:
         return False
     flags = flags_of(table, name, first)
-    if last_only_seen:  # the row that only says where the episode ended may say so, or be empty
+    if last_only_seen:  # the row that only says where the episode ended may have the flag too
         flags = np.append(flags[:-2], flags[-2:].any())
     if flags[:-1].any():
         place = first + int(np.flatnonzero(flags[:-1])[0]) + 1
-        fix = "Give the steps after it another episode"
+        fix = "Put the steps after it into another episode"
         raise DatasetError(name, "set before the last step", fix, index=place)
     return bool(flags[-1])

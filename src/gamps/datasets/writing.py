@@ -1,8 +1,8 @@
-"""Logs as Minari datasets: the field's own format, with what off-policy learning needs besides.
+"""Write logs as Minari datasets, the usual format, with what off-policy learning also needs.
 
 In every episode `infos/behavior_log_prob` is `[T + 1, 1]`: the log-density of action `t` is at
-`t + 1`, beside the reward that it brought, and the first entry is NaN. The metadata hold the
-behaviour policy as plain data and the discount. `sha256.json` beside the data holds the hash of
+`t + 1`, next to the reward that it earned, and the first entry is NaN. The metadata hold the
+behaviour policy as plain data and the discount. `sha256.json`, next to the data, holds the hash of
 each file.
 """
 
@@ -11,6 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+from jaxtyping import Float
 
 from gamps._utils.atomic_io import output_errors, recover_folder, replace_folder, sync_tree
 from gamps.datasets.hashes import HASHES, check_hashes, write_hashes
@@ -22,26 +26,26 @@ from gamps.policies.description import describe_known
 from gamps.trajectories import Trajectories
 
 __all__ = [
-    "DENSITIES", "DISCOUNT", "HASHES", "LABELS", "LOG_PROB", "POLICY", "Densities", "Labels",
-    "check_hashes",
-    "folder_of", "minari_package", "save", "save_chunks", "write_hashes",
+    "DENSITIES", "DISCOUNT", "HASHES", "LABELS", "LIMITS", "LOG_PROB", "POLICY", "Densities",
+    "Labels", "Limits", "check_hashes", "folder_of", "minari_package", "save", "write_hashes",
 ]  # fmt: skip
 
 POLICY, DISCOUNT, DENSITIES = "gamps_behaviour", "gamps_discount", "gamps_densities"
+LIMITS = "gamps_action_limits"
 LABELS = "gamps_labels"
 Densities = Literal["known", "estimated", "missing"]
 
 
 class Labels(NamedTuple):
-    """What people call the parts of a log.
+    """Names for the parts of a log.
 
     Attributes:
       observations: names of the entries of an observation.
-      actions: the same of an action.
-      controllers: who chose the actions of each episode; none if it was one and the same.
-      groups: that each episode belongs to: a patient, a machine, a day; none if each is its own.
+      actions: names of the entries of an action.
+      controllers: who chose the actions of each episode; empty if there is only one controller.
+      groups: the group of each episode (patient, machine, day); empty if each is its own group.
       newest: the controller that made the last episode.
-      judged: so many of the first episodes have been judged by before: they are learned from, and
+      judged: number of first episodes that have judged a policy before: they are learned from, and
         never held out again.
     """
 
@@ -53,8 +57,12 @@ class Labels(NamedTuple):
     judged: int = 0
 
 
+Limits = tuple[Float[np.ndarray, "A"], Float[np.ndarray, "A"]]
+"""The least and the largest action that the actuators carry out."""
+
+
 def minari_package() -> ModuleType:
-    """Minari with its hdf5 storage."""
+    """Import Minari with its hdf5 storage."""
     try:
         import h5py  # noqa: F401
         import minari
@@ -66,10 +74,10 @@ def minari_package() -> ModuleType:
 
 
 def folder_of(name: str) -> Path:
-    """Where Minari keeps a dataset of that name: `MINARI_DATASETS_PATH`, or `~/.minari/datasets`.
+    """A dataset's folder inside `MINARI_DATASETS_PATH`, or `~/.minari/datasets` by default.
 
     Raises:
-      DatasetError: if it is no name of Minari's.
+      DatasetError: if Minari does not accept the name.
     """
     minari_package()
     from minari.dataset.minari_dataset import parse_dataset_id
@@ -79,16 +87,16 @@ def folder_of(name: str) -> Path:
         parse_dataset_id(name)
     except (ValueError, TypeError) as error:  # the latter where it has no version
         fix = (
-            "Name it like swimmer/random-v0: letters, digits, _ and -, each part of two or more, "
-            "and -v with a number at the end"
+            "Use a name like swimmer/random-v0: letters, digits, _ and -, at least two in each "
+            "part, and -v with a number at the end"
         )
-        raise DatasetError("dataset", f"{name!r} is no name of Minari's", fix) from error
+        raise DatasetError("dataset", f"{name!r} is not a Minari dataset name", fix) from error
     return recover_folder(Path(get_dataset_path(name)))
 
 
 def save(
     name: str,
-    trajectories: Trajectories,
+    trajectories: Trajectories | Iterable[Trajectories],
     behaviour: Policy | None,
     *,
     env: Make | None = None,
@@ -96,50 +104,30 @@ def save(
     discount: float | None = None,
     densities: Densities = "known",
     labels: Labels | None = None,
+    limits: Limits | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a log as a Minari dataset, all of it or nothing.
 
     Args:
-      name: like `swimmer/random-v0`.
-      trajectories: the log.
-      behaviour: the policy that made it; None if it cannot be written down.
-      env: its environment, kept in the metadata for whoever wants to evaluate.
-      steps: where its episodes were cut off, if not where the environment does.
+      name: a name like `swimmer/random-v0`.
+      trajectories: the log; or chunks of one of any size, of which one is held at a time.
+      behaviour: the policy that made it; None if it cannot be stored as plain data.
+      env: its environment, stored in the metadata for later evaluation.
+      steps: where its episodes were cut off, if not at the environment's own limit.
       discount: γ that the log was made for.
-      densities: whether those of the log were logged, were estimated, or are missing yet.
+      densities: whether the densities were logged, were estimated, or are still missing.
       labels: names of columns, controllers and groups.
+      limits: the least and the largest action that the actuators carry out; by default those of
+        the environment, if it is given.
       overwrite: replace a dataset of that name.
 
     Returns:
       The dataset's folder, which `minari.load_dataset(name)` opens.
 
     Raises:
-      OutputError: if there is a dataset of that name already.
-    """
-    return save_chunks(
-        name, [trajectories], behaviour, env=env, steps=steps, discount=discount,
-        densities=densities, labels=labels, overwrite=overwrite,
-    )  # fmt: skip
-
-
-def save_chunks(
-    name: str,
-    chunks: Iterable[Trajectories],
-    behaviour: Policy | None,
-    *,
-    env: Make | None = None,
-    steps: int | None = None,
-    discount: float | None = None,
-    densities: Densities = "known",
-    labels: Labels | None = None,
-    overwrite: bool = False,
-) -> Path:
-    """As `save`, for a log of any size: some episodes after the other, one chunk held at a time.
-
-    Raises:
-      OutputError: if there is a dataset of that name already.
-      DatasetError: if there is no chunk, or one of another space.
+      OutputError: if a dataset of that name exists already.
+      DatasetError: if there are no chunks, or their spaces differ.
     """
     minari = minari_package()
     from minari.dataset.minari_storage import MinariStorage
@@ -148,12 +136,16 @@ def save_chunks(
     if target.exists() and not overwrite:
         raise OutputError(f"{target}: exists already. Choose another name, or overwrite it")
     if target.exists() and not (target / "data").is_dir():
-        raise OutputError(f"{target}: is a folder, but no dataset. Choose another name")
+        raise OutputError(f"{target}: is a folder, but not a dataset. Choose another name")
     env_spec = None
     if env is not None:
         environment = make_env(env, steps)
         env_spec = environment.spec
+        space = environment.action_space
+        if limits is None and isinstance(space, Box):
+            limits = (space.low, space.high)
         environment.close()
+    chunks = [trajectories] if isinstance(trajectories, Trajectories) else trajectories
     following = iter(chunks)
     first = next(following, None)
     if first is None:
@@ -179,6 +171,7 @@ def save_chunks(
             DENSITIES: json.dumps(densities),
             POLICY: json.dumps(describe_known(behaviour)),
             DISCOUNT: json.dumps(discount),
+            LIMITS: json.dumps(None if limits is None else [x.tolist() for x in limits]),
             LABELS: json.dumps(None if labels is None else labels._asdict()),
         }
         storage.update_metadata(metadata)
@@ -190,7 +183,7 @@ def save_chunks(
 
 
 def _namespaces(parent: Path, name: str) -> None:
-    """Make the folder around a dataset as Minari wants it."""
+    """Make the folder around a dataset the way Minari expects it."""
     from minari.namespace import create_namespace, list_local_namespaces
 
     namespace = name.rpartition("/")[0]

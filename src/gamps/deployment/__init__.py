@@ -1,1 +1,1 @@
-"""A policy that runs without gamps: write it, load it."""
+"""Write and load a policy that runs without gamps."""

@@ -1,8 +1,8 @@
-"""A policy that runs without what trained it: StableHLO programs and a plain description.
+"""Write a policy that runs without gamps: StableHLO programs and a plain description.
 
 The folder holds `act.stablehlo` (observation and standard normal numbers to action), serialised by
-`jax.export` for every platform, and `policy.json`, which says what goes in and what comes out. Any
-process with JAX can run it, and needs nothing of this package:
+`jax.export` for every platform, and `policy.json`, which describes inputs and outputs. Any process
+with JAX can run it without this package:
 `jax.export.deserialize(file.read_bytes()).call(observation, noise)`. A policy is judged with its
 noise; its most likely action, `mean.stablehlo`, is another policy, and written only on demand.
 """
@@ -35,18 +35,18 @@ def export(
     mean_action: bool = False,
     onnx: bool = False,
 ) -> Path:
-    """Write a policy that `gamps.load_policy` runs, or any process with JAX.
+    """Write a policy that `gamps.load_policy`, or any process with JAX, can run.
 
     Args:
-      policy: of any class.
-      like: a log, for the shapes of observations and actions and the range it was seen on.
-      out: the folder; it must not be there.
-      notes: more to be kept in the description.
-      mean_action: write the most likely action too, which no verdict is about.
-      onnx: write `OUT.onnx` beside it, of observation and noise; needs the extra `onnx`.
+      policy: a policy of any class.
+      like: a log that gives the shapes of observations and actions, and the range of observations.
+      out: the folder to write; it must not exist.
+      notes: further data to keep in the description.
+      mean_action: also write the most likely action, which no verdict covers.
+      onnx: also write `OUT.onnx`, a function of observation and noise; needs the extra `onnx`.
 
     Raises:
-      OutputError: if there is something already, or it cannot be written.
+      OutputError: if something exists there already, or it cannot be written.
     """
     out = Path(out)
     refuse_taken(out, onnx=onnx)
@@ -76,7 +76,7 @@ def export(
 
 
 def refuse_taken(out: Path, *, onnx: bool = False) -> None:
-    """Refuse to export to where something is; nothing is written."""
+    """Refuse an export target that exists already; writes nothing."""
     for path in (out, *((_beside(out),) if onnx else ())):
         if path.exists():
             raise OutputError(f"{path}: exists already. Choose another --out")

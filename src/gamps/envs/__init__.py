@@ -1,4 +1,4 @@
-"""Environments: one file each, registered with Gymnasium, running by the thousand in one jit.
+"""Environments: one file each, registered with Gymnasium; thousands run in one jitted call.
 
 Importing this package registers `gamps/TwoAreas-v0`, `gamps/Minigolf-v0`, `gamps/TwoTanks-v0`.
 """

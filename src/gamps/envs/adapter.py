@@ -9,9 +9,9 @@ from gymnasium.envs.functional_jax_env import FunctionalJaxEnv
 
 
 class NumpyEnv(FunctionalJaxEnv[Any]):
-    """Gymnasium's own adapter, with its JAX arrays turned into members of the spaces.
+    """Gymnasium's own adapter, with JAX arrays converted to members of the spaces.
 
-    Gymnasium's `JaxToNumpy` wrapper would do, but needs a further package.
+    Gymnasium's `JaxToNumpy` wrapper would do the same, but needs another package.
     """
 
     def __init__(self, func_env: Any, render_mode: str | None = None) -> None:

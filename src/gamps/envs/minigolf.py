@@ -1,7 +1,7 @@
 """The minigolf of the paper (its appendix "Minigolf"), after Lazaric et al. and Tirinzoni et al.
 
-A ball lies at some distance from the hole; the action is the angular velocity of the putter, and
-the harder one hits the less certain is the outcome. Each stroke costs one; too hard a stroke runs
+A ball lies at some distance from the hole. The action is the angular velocity of the putter; the
+harder the stroke, the less certain its outcome. Each stroke costs one; one that is too hard runs
 over the hole, loses the ball and costs a hundred. The third of the green that is far from the hole
 has more friction.
 
@@ -34,14 +34,14 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
     """The game, which is its own true model: `step` and `log_prob` are exact.
 
     Attributes:
-      length: of the green, in metres; the ball starts uniformly on it.
-      rough: where the far part begins.
-      putter: its length.
-      hole: its diameter.
-      ball: its radius.
-      gravity: in m/s².
-      near_friction: on the part near the hole.
-      far_friction: on the part beyond `rough`.
+      length: length of the green in metres; the ball starts uniformly on it.
+      rough: distance at which the far part begins.
+      putter: length of the putter.
+      hole: diameter of the hole.
+      ball: radius of the ball.
+      gravity: gravity in m/s².
+      near_friction: friction near the hole.
+      far_friction: friction beyond `rough`.
       noise: standard deviation of the multiplicative noise, which is clipped to ±1.
       weakest: actions are clipped to at least this.
       strongest: actions are clipped to at most this.
@@ -75,21 +75,21 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
-        """What the putter can do; it clips whatever is beyond."""
+        """The range of the putter; it clips actions outside."""
         return gymnasium.spaces.Box(float(self.weakest), float(self.strongest), (1,))
 
     def deceleration(self, state: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Of a ball that starts there."""
+        """Deceleration of a ball that starts at `state`."""
         friction = jnp.where(state < self.rough, self.near_friction, self.far_friction)
         return 5 / 7 * friction * self.gravity
 
     def stroke(self, action: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Velocity of the ball without noise."""
+        """Velocity of the ball after the stroke, without noise."""
         return jnp.clip(action, self.weakest, self.strongest) * self.putter**2
 
     @property
     def noise_size(self) -> int:
-        """One number a stroke."""
+        """One number per stroke."""
         return 1
 
     def step(
@@ -108,7 +108,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         """Log-density, with the point masses of the clipped noise at both ends."""
         run = observation - next_observation
         strength, brake = self.stroke(action), 2 * self.deceleration(observation)
-        # Where the ball rests was rounded, so the far end is taken with a little room.
+        # The resting place was rounded, so the far end gets a small tolerance.
         room = 1 - 16 * jnp.finfo(run.dtype).eps * (1 + jnp.abs(observation) / run)
         far = run >= (2 * strength) ** 2 / brake * room
         inside = (run > 0) & ~far
@@ -119,7 +119,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return jnp.where(inside, density, mass)[0]
 
     def initial(self, rng: PRNGKeyArray, params: None = None) -> Float[Array, "1"]:
-        """Anywhere on the green."""
+        """Start anywhere on the green."""
         del params
         return jax.random.uniform(rng, (1,), dtype=float, maxval=self.length)
 
@@ -130,7 +130,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         rng: PRNGKeyArray,
         params: None = None,
     ) -> Float[Array, "1"]:
-        """One stroke."""
+        """Play one stroke."""
         del params
         return self.step(state, action, jax.random.normal(rng, (1,), dtype=float))
 
@@ -172,19 +172,19 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         action: Float[Array, "1"],
         next_observation: Float[Array, "1"],
     ) -> Bool[Array, ""]:
-        """Termination as a task knows it."""
+        """Termination in the form that a task needs."""
         del observation, action
         return next_observation[0] <= 0
 
     def task(self) -> Task:
-        """The known part."""
+        """The known part of the game: reward, termination, discount."""
         return Task(reward=self.reward, discount=self.discount, terminal=self.ends)
 
     def policy(self, *, std: float = 1.0, normalised: bool = False) -> LinearGaussianPolicy:
         """The paper's policy: six radial basis functions, all weights one.
 
         Args:
-          std: of the action; the paper starts at one and logs with an "explorative" policy.
+          std: standard deviation; the paper starts at one and logs with an "explorative" policy.
           normalised: whether the features sum to one.
         """
         centres = jnp.linspace(0.0, self.length, N_FEATURES)[:, None]
@@ -198,7 +198,7 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         self, observation: Float[Array, "1"], action: Float[Array, "1"]
     ) -> Float[Array, "2"]:
         """Distance and clipped action, without a bias."""
-        # A model has these bounds for constants, not for parameters.
+        # In a model these bounds are constants, not parameters.
         clipped = jnp.clip(action, *jax.lax.stop_gradient((self.weakest, self.strongest)))
         return jnp.concatenate([observation, clipped])
 
@@ -212,8 +212,8 @@ class Minigolf(Model, FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
     ) -> tuple[Float[Array, "cells"], Float[Array, "cells"]]:
         """Best value and best action at the middle of each cell, by dynamic programming.
 
-        Distances and actions are cut into cells, and the probability of every outcome is exact; a
-        value is taken to be constant in a cell.
+        Distances and actions are divided into cells. The probability of every outcome is exact;
+        values are assumed constant within a cell.
         """
         edges = jnp.linspace(0.0, self.length, cells + 1)
         states = (edges[1:] + edges[:-1]) / 2

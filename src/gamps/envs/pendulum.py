@@ -1,8 +1,8 @@
 """The inverted pendulum of Gymnasium, `InvertedPendulum-v5` on MuJoCo: what a user knows about it.
 
-A cart carries a pole that has to stay upright. The physics is Gymnasium's own; here is the known
-part: reward, termination, discount, and the noisy linear controller that made the log. It looks at
-the pole and not at the cart, so it drifts away and loses the pole after about a hundred steps.
+A cart carries a pole that has to stay upright. The physics is Gymnasium's own; this file has the
+known part: reward, termination, discount, and the noisy linear controller that made the log. The
+controller ignores the cart, so it drifts away and loses the pole after about a hundred steps.
 """
 
 import math
@@ -17,15 +17,15 @@ from gamps.tasks import Task
 ID = "InvertedPendulum-v5"
 HORIZON = 1000
 DISCOUNT = 0.99
-ANGLE = 1  # where an observation holds the pole's angle
+ANGLE = 1  # entry of an observation that holds the pole's angle
 LARGEST_ANGLE = 0.2
-GAINS = (0.0, 4.0, 0.0, 0.5, 0.0)  # of position, angle, their velocities, and one
+GAINS = (0.0, 4.0, 0.0, 0.5, 0.0)  # for position, angle, their velocities, and the constant 1
 
 
 def terminal(
     observation: Float[Array, "D"], action: Float[Array, "A"], next_observation: Float[Array, "D"]
 ) -> Bool[Array, ""]:
-    """The pole has fallen."""
+    """Whether the pole has fallen."""
     del observation, action
     return jnp.abs(next_observation[ANGLE]) > LARGEST_ANGLE
 
@@ -43,7 +43,7 @@ def task() -> Task:
 
 
 def policy(std: float = 0.5) -> LinearGaussianPolicy:
-    """The controller of the log, affine in the observation, of fixed standard deviation."""
+    """The controller of the log: affine in the observation, with fixed standard deviation."""
     return LinearGaussianPolicy(
         jnp.asarray(GAINS, dtype=float)[:, None],
         log_std=jnp.full(1, math.log(std), dtype=float),
@@ -52,5 +52,5 @@ def policy(std: float = 0.5) -> LinearGaussianPolicy:
 
 
 def clipped(observation: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "F"]:
-    """Input of a model that knows what the actuator does: the action clipped to ±3."""
+    """Input for a model that knows what the actuator does: it clips the action to ±3."""
     return concatenated(observation, jnp.clip(action, -3.0, 3.0))

@@ -19,13 +19,13 @@ def collect(
     n: int,
     steps: int,
 ) -> Trajectories:
-    """Log `n` episodes of at most `steps` steps; pure, to be jitted and vmapped by the caller.
+    """Log `n` episodes of at most `steps` steps; a pure function that callers may jit and vmap.
 
     Args:
       env: a functional environment in JAX.
       policy: acts, and becomes the behaviour policy of the log.
       key: randomness of environment and policy, independent for each episode.
-      n: episodes.
+      n: number of episodes.
       steps: an episode longer than this is cut off (`terminated` False).
     """
 
@@ -35,7 +35,7 @@ def collect(
         action = policy.sample(key_action, observation)
         following = env.transition(state, action, key_transition)
         ended = env.terminal(following, key_transition)
-        # An ended episode repeats its last state, which is what padding is.
+        # After its end an episode repeats its last state, as padding does.
         following = jax.tree.map(lambda new, old: jnp.where(over, old, new), following, state)
         next_observation = env.observation(following, key_transition)
         reward = jnp.where(over, 0.0, env.reward(state, action, following, key_transition))

@@ -1,8 +1,8 @@
 """Two tanks in a row: a pump fills the first, which drains into the second, which drains away.
 
-The level of the second has to be held at a set point. The logging controller looks at the second
-level only, has no integral part and the wrong offset, so that it settles well below the set point.
-Levels are shares of a tank's height; the pump takes what is between nothing and full power.
+The level of the second tank has to stay at a set point. The logging controller only looks at the
+second level, has no integral part and a wrong offset, so it settles well below the set point.
+Levels are shares of a tank's height; the pump's power lies between zero and full.
 """
 
 import math
@@ -27,7 +27,7 @@ SET_POINT = 0.6
 PUMP, FIRST_OUTLET, SECOND_OUTLET = 0.12, 0.11, 0.10
 NOISE = 0.01
 EFFORT = 0.1
-GAINS = (0.0, -0.8, 0.7)  # of both levels, and one
+GAINS = (0.0, -0.8, 0.7)  # for both levels, and the constant 1
 
 
 class TwoTanks(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
@@ -37,7 +37,7 @@ class TwoTanks(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
     action_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
 
     def initial(self, rng: PRNGKeyArray, params: None = None) -> Float[Array, "2"]:
-        """Anywhere between a tenth and nine tenths full."""
+        """Start anywhere between a tenth and nine tenths full."""
         del params
         return jax.random.uniform(rng, (2,), dtype=float, minval=0.1, maxval=0.9)
 
@@ -48,7 +48,7 @@ class TwoTanks(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         rng: PRNGKeyArray,
         params: None = None,
     ) -> Float[Array, "2"]:
-        """A step of the balance of water, with noise; what does not fit in runs over."""
+        """One step of the water balance, with noise; a full tank overflows."""
         del params
         through = FIRST_OUTLET * jnp.sqrt(state[0])
         away = SECOND_OUTLET * jnp.sqrt(state[1])
@@ -71,14 +71,14 @@ class TwoTanks(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         rng: PRNGKeyArray | None = None,
         params: None = None,
     ) -> Float[Array, ""]:
-        """What the task says."""
+        """The reward of the task."""
         del rng, params
         return reward(state, action, next_state)
 
     def terminal(
         self, state: Float[Array, "2"], rng: PRNGKeyArray | None = None, params: None = None
     ) -> Bool[Array, ""]:
-        """Never: a plant runs on until it is cut off."""
+        """Never: the plant runs until the episode is cut off."""
         del state, rng, params
         return jnp.asarray(False)
 
@@ -86,7 +86,7 @@ class TwoTanks(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
 def reward(
     observation: Float[Array, "2"], action: Float[Array, "1"], next_observation: Float[Array, "2"]
 ) -> Float[Array, ""]:
-    """Less the squared distance to the set point, in tenths, and the pump's effort."""
+    """Minus the squared distance to the set point, in tenths, minus the pump's effort."""
     del observation
     off = 10 * (next_observation[1] - SET_POINT)
     return -(off**2) - EFFORT * jnp.clip(action[0], 0.0, 1.0)
@@ -98,7 +98,7 @@ def task() -> Task:
 
 
 def policy(std: float = 0.2) -> LinearGaussianPolicy:
-    """The controller of the log, affine in both levels, of fixed standard deviation."""
+    """The controller of the log: affine in both levels, with fixed standard deviation."""
     return LinearGaussianPolicy(
         jnp.asarray(GAINS, dtype=float)[:, None],
         log_std=jnp.full(1, math.log(std), dtype=float),
@@ -107,7 +107,7 @@ def policy(std: float = 0.2) -> LinearGaussianPolicy:
 
 
 def clipped(observation: Float[Array, "2"], action: Float[Array, "1"]) -> Float[Array, "3"]:
-    """Input of a model that knows what the pump does: the action clipped to its range."""
+    """Input for a model that knows what the pump does: it clips the action to its range."""
     return concatenated(observation, jnp.clip(action, 0.0, 1.0))
 
 

@@ -1,12 +1,12 @@
 """The two-areas gridworld of the paper (section "Two-areas Gridworld" and its appendix).
 
 A 5×5 grid in two areas. In the lower one, S1, the four actions try to go right, down, left and up,
-and stick with probability 0.1; in the upper one, S2, they go up, right, down and left, surely, and
-the walls are passed through to the other side. There is no way back from S2 to S1. The goal lies
-in S2; every step costs one. Where text and appendix of the paper disagree the appendix is
-followed; what both leave open is data, in `Layout`.
+and stay with probability 0.1. In the upper one, S2, they always go up, right, down and left, and
+pass through walls to the other side. There is no way back from S2 to S1. The goal is in S2; every
+step costs one. Where text and appendix of the paper disagree, this file follows the appendix; what
+both leave open is data, in `Layout`.
 
-An observation is the pair (cell, effect that led there); cells are numbered by rows.
+An observation is the pair (cell, effect that led there); cells are numbered row by row.
 """
 
 import dataclasses
@@ -41,11 +41,11 @@ class Layout:
     """What the paper leaves open.
 
     Attributes:
-      cells: rows of the grid: G goal, u the rest of S2, l S1; a capital U or L is a start.
-      torus: what S2 wraps around: the "area" alone, or the whole "grid" (then a move that would
+      cells: rows of the grid: G is the goal, u the rest of S2, l S1; a capital U or L is a start.
+      torus: what S2 wraps around: its "area" alone, or the whole "grid" (then a move that would
         enter S1 stays).
-      openings: columns in which S1's upper border can be passed; None if everywhere.
-      horizon: episodes are cut off after so many steps.
+      openings: columns in which S1's upper border can be passed; None means all.
+      horizon: number of steps after which episodes are cut off.
       discount: γ.
     """
 
@@ -107,11 +107,11 @@ LAYOUTS = {
     "A": Layout(("Guuuu", "uuuuu", "llllL", "llllL", "LLLLL"), "grid", (0,), 10, 0.99),
     "plain": Layout(("GuuuU", "uuuuU", "llllL", "llllL", "LLLLL"), "area", None, 50, 0.98),
 }
-"""The layouts that were kept, by name; see `Layout` for what the letters mean."""
+"""The layouts by name; see `Layout` for what the letters mean."""
 
 
 class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
-    """The gridworld as a functional environment, with everything known about it.
+    """The gridworld as a functional environment, with its task, true MDP, policy and model class.
 
     Examples:
       >>> two_areas("B").layout.cells
@@ -137,7 +137,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return table
 
     def initial(self, rng: PRNGKeyArray, params: None = None) -> Int[Array, "2"]:
-        """A start cell, uniformly."""
+        """Draw a start cell uniformly."""
         del params
         starts = jnp.asarray(self.layout.starts)
         cell = jax.random.choice(rng, starts)
@@ -168,14 +168,14 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         rng: PRNGKeyArray | None = None,
         params: None = None,
     ) -> Float[Array, ""]:
-        """-1 off the goal."""
+        """-1, or 0 at the goal."""
         del action, next_state, rng, params
         return jnp.where(state[0] == self.layout.goal, 0.0, -1.0)
 
     def terminal(
         self, state: Int[Array, "2"], rng: PRNGKeyArray, params: None = None
     ) -> Bool[Array, ""]:
-        """At the goal."""
+        """Whether the goal is reached."""
         del rng, params
         return state[0] == self.layout.goal
 
@@ -185,16 +185,16 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         action: Int[Array, ""],
         next_observation: Int[Array, "2"],
     ) -> Bool[Array, ""]:
-        """Termination as a task knows it: the goal is reached."""
+        """Termination in the form that a task needs: whether the goal is reached."""
         del observation, action
         return next_observation[0] == self.layout.goal
 
     def task(self) -> Task:
-        """The known part."""
+        """The known part: reward, termination, discount."""
         return Task(reward=self.reward, discount=self.layout.discount, terminal=self.ends)
 
     def mdp(self) -> tabular.MDP:
-        """The truth, over cells, with an absorbing goal."""
+        """The true MDP over cells, with an absorbing goal."""
         kinds = self.layout.kinds
         reached = np.eye(len(kinds))[self.successors]
         initial = np.zeros(len(kinds))
@@ -211,7 +211,7 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
 
     @property
     def forced(self) -> np.ndarray:
-        """`[S]`, the action that policies of the paper are bound to, or -1 where they are free."""
+        """`[S]`, the action that the paper's policies must take, or -1 where they are free."""
         blocked = self.successors[:, UP] == np.arange(len(self.successors))
         action = np.where(blocked, LOWER_EFFECTS.index(LEFT), LOWER_EFFECTS.index(UP))
         forced = np.where(self.layout.lower, action, -1)
@@ -221,8 +221,8 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
     def behaviour(self, key: Key[Array, ""]) -> Boltzmann:
         """The logging and initial policy: deterministic in S1, random in S2.
 
-        In S1 it goes up where it can and left where a wall is above; those rows, and the goal's,
-        are forced. In S2 its logits are uniform in [-0.2, 0.2].
+        In S1 it goes up where it can, and left where a wall is above; those rows and the goal's are
+        forced. In S2 its logits are uniform in [-0.2, 0.2].
         """
         forced = self.forced
         shape = (len(forced), N_ACTIONS)
@@ -231,13 +231,13 @@ class TwoAreas(FuncEnv[Any, Any, Any, Any, Any, Any, Any]):
         return Boltzmann(jnp.where(forced[:, None] < 0, logits, 0.0), features, jnp.asarray(forced))
 
     def effect_model(self) -> ActionEffect:
-        """The paper's model class, W = 0."""
+        """The paper's model class, with W = 0."""
         return ActionEffect(jnp.zeros((N_ACTIONS, 5), dtype=float), jnp.asarray(self.successors))
 
 
 @functools.cache
 def two_areas(layout: str = "B") -> TwoAreas:
-    """The environment of a named layout, the same object each time."""
+    """The environment of a named layout; returns the same object each time."""
     if layout not in LAYOUTS:
         raise SettingError("layout", repr(layout), f"Choose one of {', '.join(LAYOUTS)}")
     return TwoAreas(LAYOUTS[layout])

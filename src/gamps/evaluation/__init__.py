@@ -1,7 +1,7 @@
-"""What a policy is worth by the log of another: off-policy evaluation.
+"""Off-policy evaluation: estimate a policy's value from the log of another policy.
 
-`estimators` are sums over trajectories (`Terms`), `intervals` work on any of them, and a
-`difference` of two is paired. `evaluate` says what may be done with a policy, or with which rung of
+`estimators` are sums over trajectories (`Terms`), `intervals` work on any of them, and the
+`difference` of two is paired. `evaluate` decides whether a policy may be deployed, or which rung of
 a ladder.
 """
 

@@ -1,4 +1,4 @@
-"""Many runs as one number: the interquartile mean, and an interval that keeps strata apart."""
+"""Summarise many runs by one number: the interquartile mean, with a stratified interval."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,9 +11,9 @@ RESAMPLES = 5_000
 
 
 def iqm(values: np.ndarray) -> np.ndarray:
-    """Interquartile mean along the last axis: a quarter at each end does not count.
+    """Interquartile mean along the last axis: it ignores a quarter of the runs at each end.
 
-    Of a number of runs that four does not divide, the runs at the borders count in part.
+    If the number of runs is not a multiple of four, the runs at the borders count in part.
 
     Examples:
       >>> float(iqm(np.asarray([0.0, 1.0, 2.0, 100.0])))
@@ -22,7 +22,7 @@ def iqm(values: np.ndarray) -> np.ndarray:
       3.5
     """
     n = values.shape[-1]
-    # What of each run, in order, lies between a quarter and three quarters of all.
+    # The part of each run, in order, that lies between a quarter and three quarters of all.
     ends = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
     return np.asarray(np.sort(values, axis=-1) @ np.diff(ends) / (n / 2))
 
@@ -30,12 +30,12 @@ def iqm(values: np.ndarray) -> np.ndarray:
 def stratified(
     values: Mapping[str, Sequence[float]], *, confidence: float = 0.975, seed: int = 0
 ) -> Interval:
-    """The interquartile mean over all runs, resampled within each stratum.
+    """The interquartile mean over all runs, with bounds from resampling within each stratum.
 
     Args:
-      values: of the runs, by stratum: the log that they were made of.
+      values: values of the runs by stratum; a stratum is the log that they were made from.
       confidence: of each bound.
-      seed: of the resampling.
+      seed: for the resampling.
     """
     if not 0.5 < confidence < 1:
         raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")

@@ -1,4 +1,4 @@
-"""Whether a log speaks against what an estimate assumes of it."""
+"""Check whether a log contradicts what an estimate assumes about it."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,19 @@ from gamps.evaluation.ratio_sums import each
 from gamps.evaluation.support import POOR, graded
 from gamps.evaluation.verdict import Reason, same
 
-MOST = 2.5  # standard errors between estimates of the same value
+MOST = 2.5  # largest difference between estimates of the same value, in standard errors
 
 
 def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) -> Reason | None:
-    """Why estimates that assume Markov observations are not believed; None if they may be.
+    """Why estimates that assume Markov observations are not trusted; None if they are.
 
-    Near the logging policy the ratios of histories need no assumption, and the log's own return is
-    the value of the logging policy: there both kinds have to agree.
+    Near the logging policy, ratios of histories need no assumption, and the log's own return is the
+    value of the logging policy. So both kinds of estimate must agree there.
 
     Args:
-      assuming: a case for each policy, by ratios of states.
-      plain: the same policies by ratios of histories.
-      learned: episodes that Q and ratios are fitted to.
+      assuming: a case for each policy, with ratios of states.
+      plain: the same policies with ratios of histories.
+      learned: number of episodes that Q and the ratios are fitted to.
     """
     near = [
         _apart(each(one.value) - each(other.value))
@@ -30,8 +30,8 @@ def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) 
         if graded(other.log_ratios).grade != POOR and same(away(other.evidence)) is None
     ]
     if not near:
-        why = "no rung is near enough to the logging policy to check that observations are Markov"
-        return Reason(why, "Judge without --assume markov, or log more episodes")
+        why = "no rung is close enough to the logging policy to check that observations are Markov"
+        return Reason(why, "Evaluate without --assume markov, or log more episodes")
     base = plain[0].base
     if base is not None and base.state_values is not None:
         returns, fitted = each(on_policy(base)), base.state_values[:, 0]
@@ -40,10 +40,10 @@ def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) 
     worst = max(near, key=abs)
     if abs(worst) > MOST:
         why = (
-            f"estimates that assume Markov observations differ from those that assume nothing by "
-            f"{abs(worst):.1f} standard errors, at most {MOST:g} can be chance"
+            f"estimates that assume Markov observations differ from those that do not by "
+            f"{abs(worst):.1f} standard errors; chance explains at most {MOST:g}"
         )
-        return Reason(why, "Judge without --assume markov, or observe more of the state")
+        return Reason(why, "Evaluate without --assume markov, or observe more of the state")
     return None
 
 

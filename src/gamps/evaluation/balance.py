@@ -1,13 +1,13 @@
-"""Logs of several known policies as one: the balance heuristic (Veach and Guibas, 1995).
+"""Treat the logs of several known policies as one: the balance heuristic (Veach and Guibas, 1995).
 
 Each step's density becomes that of the mixture of all loggers, given what came before it. The
-product over an episode's first steps is then Σ_k α_k Π π_k(a|s), α_k being a logger's share of the
-episodes, and every estimator by ratios uses it without knowing. An episode that one logger draws
-rarely and another often no longer has a large ratio.
+product over an episode's first steps is then Σ_k α_k Π π_k(a|s), where α_k is a logger's share of
+the episodes. Every estimator that uses ratios works with it unchanged. An episode that one logger
+draws rarely and another often no longer has a large ratio.
 
-This is for loggers that were fixed beforehand. Where each was chosen by the episodes of those
-before it, the mixture depends on the data, and estimates have a bias; then judge by every episode's
-own density, as `gamps next` does.
+This is for loggers that were fixed beforehand. If each one was chosen from the episodes of those
+before it, the mixture depends on the data, and estimates are biased. In that case judge by every
+episode's own density, as `gamps next` does.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from gamps.trajectories import Trajectories
 def balanced(
     trajectories: Trajectories, loggers: Sequence[Policy], episodes: Sequence[int]
 ) -> Trajectories:
-    """The same episodes, with the densities of the mixture of those who logged them.
+    """Return the same episodes with the densities of the mixture of their loggers.
 
     Args:
-      trajectories: of all loggers.
-      loggers: who made them.
-      episodes: how many each of them made.
+      trajectories: the episodes of all loggers.
+      loggers: the policies that made them.
+      episodes: how many episodes each logger made.
 
     Raises:
       SettingError: if the numbers do not add up to the episodes of the log.
     """
     if len(loggers) != len(episodes) or sum(episodes) != trajectories.n_trajectories:
         problem = (
-            f"{list(episodes)} of {len(loggers)} loggers, {trajectories.n_trajectories} in all"
+            f"{list(episodes)} for {len(loggers)} loggers, {trajectories.n_trajectories} in total"
         )
         raise SettingError("episodes", problem, "Say how many episodes each logger made")
     shares = np.log(np.asarray(episodes, float) / sum(episodes))

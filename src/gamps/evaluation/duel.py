@@ -1,8 +1,8 @@
-"""Two policies that have both acted: whether the new one is shown to earn more on average.
+"""Compare two policies that have both acted: test whether the new one earns more on average.
 
-By two tests at once. Ranks (Mann and Whitney) have an exact level where one policy's returns are
-spread like the other's or lie below them, however they are spread. Means (Welch) are what is asked
-for, and their level is exact for normal returns. To pass both is at most as likely as either.
+Two tests must agree. The rank test (Mann and Whitney) has an exact level for any distribution, if
+the new returns are spread like the old ones or lie below. The test of means (Welch) answers the
+question itself; its level is exact for normal returns. Passing both is no likelier than either.
 """
 
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from scipy.special import stdtr, stdtrit
 
 
 class Measured(NamedTuple):
-    """What a deployed policy earns beyond who acted before it, each by its own episodes.
+    """How much more a deployed policy earns than the one before it, each on its own episodes.
 
     Attributes:
       gain: difference of mean discounted returns.
-      error: its standard error.
-      harm: whether it is shown to be below zero.
+      error: standard error of the gain.
+      harm: whether the gain is shown to be below zero.
     """
 
     gain: float
@@ -26,13 +26,13 @@ class Measured(NamedTuple):
 
 
 def compared(new: np.ndarray, old: np.ndarray, confidence: float) -> Measured:
-    """Two samples of returns, of unequal variance (Welch)."""
+    """Compare two samples of returns with unequal variances (Welch)."""
     gain, error, freedom = _welch(new, old)
     return Measured(gain, error, bool(gain < -float(stdtrit(freedom, confidence)) * error))
 
 
 def shown_better(new: np.ndarray, old: np.ndarray, error: float) -> bool:
-    """Whether both tests say so, each with that chance of saying it of what is no better.
+    """Whether both tests call the new policy better, each at the level `error`.
 
     Examples:
       >>> shown_better(np.arange(20.0, 26.0), np.arange(6.0), 0.002)
@@ -46,9 +46,9 @@ def shown_better(new: np.ndarray, old: np.ndarray, error: float) -> bool:
 
 
 def rank_p(new: np.ndarray, old: np.ndarray) -> float:
-    """Chance of as many pairs in which the new one is higher, if both are spread alike.
+    """Chance of at least as many pairs in which the new one is higher, if both are spread alike.
 
-    Ties count for the old one: the test can but become more careful.
+    Ties count for the old one, which can only make the test more careful.
 
     Examples:
       >>> rank_p(np.array([3.0, 4.0]), np.array([1.0, 2.0])) * 6
@@ -60,8 +60,8 @@ def rank_p(new: np.ndarray, old: np.ndarray) -> float:
 
 
 def _ways(new: int, old: int) -> np.ndarray:
-    """Of all orders of so many, how many have 0, 1, … pairs with the new one ahead."""
-    # The highest of all is a new one, and ahead of all old ones; or it is an old one.
+    """The number of orderings with 0, 1, … pairs in which the new one is ahead."""
+    # The highest is either a new one, which is then ahead of all old ones, or an old one.
     ways = {(i, 0): np.ones(1) for i in range(new + 1)}
     ways |= {(0, j): np.ones(1) for j in range(old + 1)}
     for i in range(1, new + 1):
@@ -71,7 +71,7 @@ def _ways(new: int, old: int) -> np.ndarray:
 
 
 def _welch(new: np.ndarray, old: np.ndarray) -> tuple[float, float, float]:
-    """Difference of means, its standard error, degrees of freedom."""
+    """Return the difference of means, its standard error, and the degrees of freedom."""
     parts = np.array([new.var(ddof=1) / len(new), old.var(ddof=1) / len(old)])
     squares = float((parts**2 / [len(new) - 1, len(old) - 1]).sum())
     freedom = float(parts.sum() ** 2 / squares) if squares > 0 else float(len(new) + len(old) - 2)

@@ -1,7 +1,7 @@
-"""All that a verdict needs of an episode: a few numbers, however many steps it had.
+"""The few numbers that a verdict needs from each episode, however many steps it has.
 
-Estimates are sums over trajectories, so a log that does not fit into memory is read piece by piece
-and leaves these numbers behind; the verdict on it is the one that the whole log would have given.
+Estimates are sums over trajectories. So a log that does not fit into memory can be read piece by
+piece, keeping only these numbers; the verdict is the same as from the whole log.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,17 +18,17 @@ from gamps.trajectories import Trajectories, first_steps
 
 
 class EpisodeNumbers(NamedTuple):
-    """Of one policy, one number an episode.
+    """The numbers for one policy, one for each episode.
 
     Attributes:
-      gains: whose mean is the improvement, and whose spread its uncertainty.
-      worths: the same of the policy's value.
-      logged: the same of the logging policy's, by its own returns.
-      log_ratios: that show how many episodes carry the estimate.
-      ratios: of whole episodes.
-      returns: discounted.
-      away: by how much the ratio of any step differs from one, at most.
-      cut_off: how many episodes ended before others without an end.
+      gains: their mean is the improvement, and their spread is its uncertainty.
+      worths: the same for the policy's value.
+      logged: the same for the logging policy's value, from its own returns.
+      log_ratios: log-ratios that show how many episodes support the estimate.
+      ratios: ratios of whole episodes.
+      returns: discounted returns.
+      away: the largest difference between the ratio of any step and one.
+      cut_off: how many episodes were cut off before the others, without having terminated.
       assume: what the ratios assume.
     """
 
@@ -45,7 +45,7 @@ class EpisodeNumbers(NamedTuple):
 
 @runtime_checkable
 class Pieces(Protocol):
-    """A log that is read piece by piece, and as often as is wanted."""
+    """A log that can be read piece by piece, any number of times."""
 
     @property
     def longest(self) -> int:
@@ -53,16 +53,16 @@ class Pieces(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Trajectories]:
-        """Rows of a piece that have no step are none of its episodes."""
+        """Iterate over the pieces; rows of a piece without a step are padding, not episodes."""
         ...
 
     def sample(self, steps: int) -> Trajectories:
-        """Episodes drawn at random, of about so many steps."""
+        """Draw random episodes with about this many steps in total."""
         ...
 
 
 def numbers_of(case: Case) -> EpisodeNumbers:
-    """Of a case whose episodes are all in memory."""
+    """Return the numbers of a case whose episodes are all in memory."""
     found = case.evidence
     return EpisodeNumbers(
         each(case.improvement),
@@ -83,13 +83,13 @@ def numbers_over(
     pieces: Iterable[Trajectories],
     behaviour: Policy | None = None,
 ) -> list[EpisodeNumbers]:
-    """Of each of several policies, by episodes that are read piece by piece, twice.
+    """Return the numbers for each policy, from episodes that are read piece by piece, twice.
 
     Args:
-      fitted: from other episodes to evidence, for episodes of `fitted.horizon` steps.
-      policies: chosen before these episodes were looked at.
-      pieces: of the log, such as shards; rows without a step do not count.
-      behaviour: the policy that made the log, if it is known.
+      fitted: gives evidence on episodes of `fitted.horizon` steps, with Q fitted to other episodes.
+      policies: policies that were chosen before anyone looked at these episodes.
+      pieces: pieces of the log, such as shards; rows without a step do not count.
+      behaviour: the policy that made the log, if known.
     """
     horizon, lasts = fitted.horizon, []
     for piece in pieces:
@@ -111,14 +111,14 @@ def numbers_over(
 
 
 def _last_seen(piece: Trajectories, horizon: int) -> np.ndarray:
-    """How many steps were seen of each row that has one: all, if the environment ended it."""
+    """How many steps were seen of each row that has any; all of them if it terminated."""
     mask = np.asarray(piece.mask)
     steps = np.where(np.asarray(piece.terminated), horizon, mask.sum(axis=1))
     return np.asarray(steps[mask[:, 0]])
 
 
 class _Numbers:
-    """What pieces have left behind so far."""
+    """The numbers collected from the pieces so far."""
 
     def __init__(self, below: np.ndarray) -> None:
         self.gains, self.worths, self.logged = (_Sum(below) for _ in range(3))
@@ -153,8 +153,8 @@ class _Numbers:
 class _Sum:
     """`ratio_sums.each` over pieces, where every denominator says whether a step was seen.
 
-    With A_t and B_t, the sums over all episodes, it is value + N Σ_t (n_t - d_t A_t / B_t) / B_t;
-    d_t is one up to the last step that was seen, so of that part a sum up to there is enough.
+    With A_t and B_t, the sums over all episodes, it is value + N Σ_t (n_t - d_t A_t / B_t) / B_t.
+    d_t is one up to the last step that was seen, so that part is a sum up to there.
     """
 
     def __init__(self, below: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Every estimate of one policy, side by side; the verdict rests on one of them."""
+"""All estimates of one policy, side by side; the verdict rests on one of them."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -21,25 +21,27 @@ from gamps.search.values import Imagined
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
-ROLLOUTS = 20  # imagined from every pair
-RAGGED = 10  # times as many steps with padding as without
+ROLLOUTS = 20  # imagined episodes from every pair
+IMAGINED = 2_000_000  # steps that are imagined for one of these: longer logs use fewer episodes
+LEAST = 10  # episodes; if fewer can be imagined from, the model gives no estimate
+RAGGED = 10  # a log is ragged if it has more than 10 times as many steps with padding as without
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)
-"""Estimates whose bounds leave their own error out: no verdict rests on them."""
+"""Estimates whose bounds leave out the error of their own Q; no verdict rests on them."""
 Assumption = Literal["nothing", "markov"]
-"""What is taken for granted of a log: nothing, or that observations decide what comes next."""
-KNOWN = 1e-3  # by how much logarithms of a policy's densities may differ from the logged ones
+"""What is assumed about a log: nothing, or that each observation decides what comes next."""
+KNOWN = 1e-3  # largest difference between a policy's log-densities and the logged ones
 
 
 class Case(NamedTuple):
-    """What an estimate is made of.
+    """The data that an estimate is computed from.
 
     Attributes:
-      evidence: of the policy.
-      estimator: a name of `ESTIMATORS`.
-      base: evidence of the behaviour policy by the same features and draws; None if it is not
-        known, and the logged returns stand for it.
-      assume: what its ratios assume.
+      evidence: evidence about the policy.
+      estimator: a name in `ESTIMATORS`.
+      base: evidence about the logging policy, from the same features and draws; None if it is not
+        known, and the logged returns are used in its place.
+      assume: what the ratios assume.
     """
 
     evidence: Evidence
@@ -49,35 +51,35 @@ class Case(NamedTuple):
 
     @property
     def log_ratios(self) -> np.ndarray:
-        """`[N]`, that show how many episodes carry the estimate."""
+        """`[N]` log-ratios that show how many episodes support the estimate."""
         found = self.evidence
         return carrying(found.rho, found.seen) if self.assume == "markov" else whole_episode(found)
 
     @property
     def value(self) -> Terms:
-        """Of the policy."""
+        """Terms of the policy's value."""
         return ESTIMATORS[self.estimator](self.evidence)
 
     @property
     def improvement(self) -> Terms:
-        """Over the behaviour policy; what Q misses of both alike cancels."""
+        """Terms of the improvement over the logging policy; errors of Q that both share cancel."""
         if self.base is None:
             return difference(self.value, on_policy(self.evidence))
         return difference(self.value, ESTIMATORS[self.estimator](self.base))
 
 
 class Estimate(NamedTuple):
-    """Of a policy's value, and of its improvement over the logging one on the same episodes."""
+    """Intervals for a policy's value and for its improvement over the logging policy, paired."""
 
     value: Interval
     improvement: Interval
 
 
 class FittedEvidence:
-    """Evidence with a Q fitted to other episodes, for any policy by the same features and draws.
+    """Evidence about any policy with a Q fitted to other episodes; all share features and draws.
 
     Args:
-      keys: of the fit, and of the actions at the episodes to judge by.
+      keys: for the fit, and for the actions at the episodes to judge by.
       learned: episodes to fit Q to.
       discount: γ.
       horizon: steps of the longest episode to judge by.
@@ -95,7 +97,7 @@ class FittedEvidence:
         self.features: Any = None
 
     def of(self, policy: Policy) -> Callable[[Trajectories, int], Evidence]:
-        """Of a policy: at episodes to judge by, or at a piece of them with its number."""
+        """A function that gives the evidence about `policy` on a log, or on a numbered piece."""
         steps = max(self.learned.n_steps, self.horizon)
         if self.features is None:
             self.features = features_of(jax.random.split(self.key_fit)[0], policy, self.learned)
@@ -111,20 +113,20 @@ class FittedEvidence:
         return at
 
     def base(self, behaviour: Policy | None, log: Trajectories) -> Evidence | None:
-        """Of the behaviour policy, whose ratios are one; None if it did not make these episodes."""
+        """Evidence about the logging policy, with ratios of one; None if it did not make `log`."""
         if behaviour is None or not made(behaviour, log):
             return None
         return as_behaviour(self.of(behaviour)(log, 0))
 
 
 def as_behaviour(found: Evidence) -> Evidence:
-    """Evidence of the policy that made the log: ratios are one, and not nearly one."""
+    """Evidence about the policy that made the log: its ratios are set to exactly one."""
     seen = found.seen.astype(np.float64)
     return found._replace(rho=seen, before=seen)
 
 
 def made(policy: Policy, log: Trajectories) -> bool:
-    """Whether a policy gives the logged actions the densities that the log gives them."""
+    """Whether a policy's densities for the logged actions are those in the log."""
     apart = np.asarray(_log_probs(policy, log)) - np.asarray(log.behaviour_log_prob)
     return bool(np.abs(apart[np.asarray(log.mask)]).max() < KNOWN)
 
@@ -136,7 +138,7 @@ _log_probs = eqx.filter_jit(log_probs)
 def _modelled(
     key: Array, policy: Policy, model: Any, task: Task, log: Trajectories
 ) -> tuple[Array, Array | None]:
-    """Q and V of the model, by imagined episodes as long as the log's."""
+    """Q and V of the model, from imagined episodes as long as the log's."""
     ratios = Ratios.of(jnp.zeros(log.mask.shape), log.mask, jnp.asarray(1.0))
     imagined = Imagined(rollouts=ROLLOUTS, horizon=log.n_steps)
     values = imagined(key, policy, model, task, log, ratios)
@@ -153,28 +155,29 @@ def cases(
     *,
     behaviour: Policy | None = None,
 ) -> dict[str, Case]:
-    """By name: doubly robust estimates with the Q that is fitted to the log, and with the model's.
+    """Return all estimates by name, with the Q that is fitted to the log and with the model's Q.
 
     Args:
-      key: of imagined episodes, features and actions.
-      policy: to be judged, with the noise that it acts with.
+      key: for imagined episodes, features and actions.
+      policy: the policy to judge, with the noise that it acts with.
       learned: episodes to fit Q to; the policy may have been learned from them too.
       held_out: episodes to judge by, which neither the policy nor Q has seen.
-      task: its discount; and, with a model, reward and termination.
-      model: a fitted transition model, for further estimates; not of a ragged log, in which
+      task: its discount; a model also needs its reward and termination.
+      model: a fitted transition model, for further estimates. It is not used on a ragged log, where
         imagined episodes as long as the longest would cost more than all the rest.
-      behaviour: the policy that made the log, if it is known: what a Q misses of both cancels.
+      behaviour: the policy that made the log, if known; errors of Q that both share then cancel.
     """
     key_model, *keys = jax.random.split(key, 3)
     discount = float(task.discount)
     fitted = FittedEvidence((keys[0], keys[1]), learned, discount, held_out.n_steps)
     found, base = fitted.of(policy)(held_out, 0), fitted.base(behaviour, held_out)
     by_name = {name: Case(found, name, base) for name in ESTIMATORS if name != DIRECT}
-    if model is not None and held_out.mask.size <= RAGGED * int(held_out.mask.sum()):
+    few = None if model is None else _few(held_out)
+    if few is not None:
 
         def modelled(one: Policy) -> Evidence:
-            q, v = map(np.asarray, _modelled(key_model, one, model, task, held_out))
-            return evidence(one, held_out, discount, q_values=q, state_values=v)
+            q, v = map(np.asarray, _modelled(key_model, one, model, task, few))
+            return evidence(one, few, discount, q_values=q, state_values=v)
 
         imagined = modelled(policy)
         imagined_base = (
@@ -186,13 +189,27 @@ def cases(
     return by_name | {FITTED: Case(found, DIRECT, base)}
 
 
+def _few(log: Trajectories) -> Trajectories | None:
+    """Return as many episodes, evenly spaced, as there is time to imagine from, if any are enough.
+
+    None for a ragged log: imagined episodes as long as the longest would cost more than all else.
+    """
+    steps, n = int(log.mask.sum()), log.n_trajectories
+    kept = int(n * IMAGINED / max(steps * log.n_steps, 1))
+    if log.mask.size > RAGGED * steps or kept < LEAST:
+        return None
+    if kept >= n:
+        return log
+    return jax.tree.map(lambda x: x[np.linspace(0, n - 1, kept).astype(int)], log)
+
+
 def estimates(
     given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
 ) -> dict[str, Estimate]:
-    """Each of the `cases` with its interval.
+    """Return the intervals of each case.
 
     Args:
-      given: from `cases`.
+      given: the result of `cases`.
       interval: student or bootstrap.
       confidence: of each bound.
     """

@@ -1,7 +1,7 @@
 """Estimators of a policy's value from the log of another, as `Terms`.
 
-A value is the mean discounted return of an episode, as long as the log's are. Of an episode that
-the environment ended nothing is earned afterwards; one that was cut off is left out from there on.
+A value is the mean discounted return of episodes as long as the log's. A terminated episode earns
+no further reward; an episode that was cut off is left out from there on.
 """
 
 from typing import NamedTuple
@@ -22,13 +22,13 @@ class Evidence(NamedTuple):
 
     Attributes:
       rho: ratio of τ_{0:t}; zero where the episode was not seen.
-      before: the same of τ_{0:t-1}.
-      rewards: discounted, zero where padded.
-      seen: whether the step, or the end before it, was seen.
+      before: ratio of τ_{0:t-1}.
+      rewards: discounted rewards, zero where padded.
+      seen: whether the step was seen, or the episode had terminated before it.
       mask: whether the step was taken.
       discounts: γ^t, `[T]`.
-      q_values: of a model, at the logged pairs; None without one.
-      state_values: of a model, at the logged states.
+      q_values: Q of a model at the logged pairs; None without a model.
+      state_values: V of a model at the logged states.
     """
 
     rho: np.ndarray
@@ -49,13 +49,13 @@ def evidence(
     q_values: np.ndarray | None = None,
     state_values: np.ndarray | None = None,
 ) -> Evidence:
-    """Ratios and rewards of a log under another policy.
+    """Return the ratios and rewards of a log under another policy.
 
     Args:
-      policy: to be evaluated.
-      trajectories: the log; not what the policy was trained on.
+      policy: the policy to evaluate.
+      trajectories: the log; not the one that the policy was trained on.
       discount: γ.
-      q_values: `[N, T]`, of any model; the better it is, the less doubly robust estimates vary.
+      q_values: `[N, T]`, from any model; the better it is, the less doubly robust estimates vary.
       state_values: `[N, T]`, the expectation of Q over the policy's actions at the same states.
     """
     log_rho = np.asarray(_log_rho(policy, trajectories), np.float64)
@@ -88,14 +88,14 @@ def per_decision(found: Evidence) -> Terms:
 
 
 def self_normalised(found: Evidence) -> Terms:
-    """The same with ratios divided by their mean at every step: biased, and less variable."""
+    """`per_decision` with ratios divided by their mean at every step: biased, less variable."""
     return Terms.of(found.rho * found.rewards, found.rho)
 
 
 def doubly_robust(found: Evidence) -> Terms:
-    """A model's value, its errors corrected by importance sampling: unbiased for any model.
+    """A model's value, corrected by importance sampling: unbiased for any model.
 
-    Σ_t γ^t [ρ_t (r_t - Q(s_t, a_t)) + ρ_{t-1} V(s_t)], the log alone deciding what is true.
+    Σ_t γ^t [ρ_t (r_t - Q(s_t, a_t)) + ρ_{t-1} V(s_t)]; only the log decides what is true.
     """
     errors, expected = _corrections(found)
     below = _counted(found)
@@ -103,7 +103,7 @@ def doubly_robust(found: Evidence) -> Terms:
 
 
 def weighted_doubly_robust(found: Evidence) -> Terms:
-    """The same with self-normalised ratios."""
+    """`doubly_robust` with self-normalised ratios."""
     errors, expected = _corrections(found)
     return Terms.of(
         np.concatenate([errors, expected], axis=1),
@@ -112,9 +112,9 @@ def weighted_doubly_robust(found: Evidence) -> Terms:
 
 
 def direct(found: Evidence) -> Terms:
-    """The model's value at the logged starts; its spread says nothing of the model's own error."""
+    """The model's value at the logged starts; its spread leaves out the model's own error."""
     if found.state_values is None:
-        raise SettingError("state_values", "None", "The direct estimate needs a model's")
+        raise SettingError("state_values", "None", "The direct estimate needs a model's V")
     return Terms.of(found.state_values[:, :1])
 
 
@@ -125,7 +125,7 @@ ESTIMATORS = {
     "weighted doubly robust": weighted_doubly_robust,
     "direct": direct,
 }
-"""Every estimator of a policy's value, by the name that reports show."""
+"""All estimators of a policy's value, by the names that reports show."""
 
 
 def whole_episode(found: Evidence) -> np.ndarray:
@@ -136,14 +136,14 @@ def whole_episode(found: Evidence) -> np.ndarray:
 
 
 def away(found: Evidence) -> float:
-    """By how much a ratio differs from one, at most: not at all, of the logging policy."""
+    """The largest difference between a ratio and one; zero for the logging policy."""
     return float(np.abs(found.rho[found.mask] - 1).max())
 
 
 def effective(found: Evidence) -> float:
-    """The effective number of episodes at the step where fewest carry the estimate.
+    """The effective number of episodes, at the step where it is smallest.
 
-    Where it is small no spread of the estimate means anything: it falls with the weights.
+    If it is small, the spread of the estimate means nothing: it shrinks along with the weights.
     """
     squares = np.sum(found.rho**2, axis=0)
     totals = np.sum(found.rho, axis=0) ** 2

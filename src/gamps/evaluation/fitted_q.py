@@ -1,4 +1,4 @@
-"""Fitted Q evaluation: the policy's value from the log's own transitions, without a model."""
+"""Fitted Q evaluation: a policy's value from the log's own transitions, without a model."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,16 +18,16 @@ from gamps.search.values.fitted import moments, sweep
 from gamps.trajectories import Trajectories, flat
 
 SAMPLES = 16  # actions of the policy at each state
-BLOCK = 4096  # transitions that are looked at together
-RIDGE = 1e-4  # least that single precision bears with a hundred cosines
+BLOCK = 4096  # transitions processed together
+RIDGE = 1e-4  # the smallest that works in single precision with a hundred cosines
 
 
 class Crossed(eqx.Module):
-    """Features of the observation, one set an action: of choices.
+    """Features of the observation, one set for each choice.
 
     Attributes:
       base: features of one observation.
-      actions: how many there are.
+      actions: the number of choices.
     """
 
     base: Callable[[Any], Float[Array, "F"]]
@@ -35,11 +35,11 @@ class Crossed(eqx.Module):
 
     @property
     def pairs(self) -> int:
-        """Of numbered states and actions; 0 if states are not numbered."""
+        """The number of pairs of numbered states and actions; 0 if states are not numbered."""
         return self.base.size * self.actions if isinstance(self.base, OneHot) else 0
 
     def __call__(self, observation: Any, action: Any) -> Float[Array, "F"]:
-        """`[A F]`."""
+        """`[A F]`, the features of one pair."""
         chosen = jax.nn.one_hot(action, self.actions, dtype=jnp.result_type(float))
         return jnp.outer(chosen, self.base(observation)).ravel()
 
@@ -50,9 +50,9 @@ class Fitted(eqx.Module):
     Attributes:
       weights: `[T, F]`, the first with one step left.
       features: φ.
-      policy: whose values they are.
-      range: the least and the largest return of what is left of a logged episode. Far from the log
-        a regression may say anything; nothing beyond this is believed.
+      policy: the policy whose values these are.
+      range: the smallest and largest return-to-go in the log. Far from the log a regression may
+        predict anything; predictions are clipped to this range.
     """
 
     weights: Float[Array, "T F"]
@@ -63,17 +63,17 @@ class Fitted(eqx.Module):
     def at(
         self, key: Key[Array, ""], log: Trajectories, horizon: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`[N, T]` Q at the pairs of a log and V at its states.
+        """Return `[N, T]` Q at the pairs of a log and V at its states.
 
         Args:
-          key: of the policy's actions.
-          log: where.
-          horizon: steps of the episodes that these are some of; those of the log by default.
+          key: for the policy's actions.
+          log: the episodes to predict on.
+          horizon: steps of the longest episode, if the log is only a part; the log's by default.
         """
         horizon = log.n_steps if horizon is None else horizon
         if horizon > len(self.weights):
-            problem = f"{horizon} steps, fitted to {len(self.weights)}"
-            raise SettingError("log", problem, "Fit to episodes as long as those to be judged")
+            problem = f"{horizon} steps, but Q was fitted for {len(self.weights)}"
+            raise SettingError("log", problem, "Fit Q to episodes as long as those to judge")
         rows, table = _rows(log), np.zeros((2, *log.mask.shape))
         values = np.stack(_at(key, self, rows, horizon))
         table[:, np.asarray(log.mask)] = values[:, rows.valid]
@@ -81,15 +81,15 @@ class Fitted(eqx.Module):
 
 
 def features_of(key: Key[Array, ""], policy: Policy, log: Trajectories) -> Any:
-    """Random cosines of observation and action; of choices the policy's own features, crossed."""
+    """Random cosines of observation and action; for choices, the policy's own features, crossed."""
     while isinstance(policy, Mixture):
         policy = policy.second
     if isinstance(policy, Boltzmann):
         return Crossed(policy.features, policy.weights.shape[-1])
     if log.actions.dtype.kind == "f" and log.states.dtype.kind == "f":
         return RandomFourier.create(key, log)
-    problem = f"none are known for {type(policy).__name__} on {log.states.dtype} observations"
-    raise SettingError("features", problem, "Call gamps.evaluation.fitted_q with features of yours")
+    problem = f"no default for {type(policy).__name__} on {log.states.dtype} observations"
+    raise SettingError("features", problem, "Call gamps.evaluation.fitted_q with your own features")
 
 
 def fitted_q(
@@ -101,16 +101,16 @@ def fitted_q(
     *,
     steps: int | None = None,
 ) -> Fitted | FittedTable:
-    """Regress r + γ Q̂(s', a'), a' of the policy, on φ(s, a), as many times as there are steps.
+    """Regress r + γ Q̂(s', a'), a' from the policy, on φ(s, a), once for each step.
 
     Args:
-      key: of the features, and of the policy's actions.
-      policy: to be evaluated.
-      log: to learn from; for a doubly robust estimate not the one that is judged by.
+      key: for the features and for the policy's actions.
+      policy: the policy to evaluate.
+      log: episodes to fit to; for a doubly robust estimate, not those to judge by.
       discount: γ.
-      features: φ, of one observation and one action; `features_of` by default. One a pair of many
-        numbered states and actions is a table.
-      steps: of the episodes to be judged by; those of the log by default.
+      features: φ of one observation and one action; `features_of` by default. With one feature for
+        each of many pairs of numbered states and actions, the result is a table.
+      steps: length of the episodes to judge by; the log's by default.
     """
     key_features, key_actions = jax.random.split(key)
     if features is None:
@@ -135,7 +135,7 @@ def returns_to_go(log: Trajectories, discount: float) -> np.ndarray:
 
 
 class _Rows(NamedTuple):
-    """The steps that were taken, in whole blocks: what is past them repeats the last, not valid."""
+    """The steps that were taken, in whole blocks; filled up by repeating the last, as not valid."""
 
     states: Any
     actions: Any
@@ -150,9 +150,9 @@ def _rows(log: Trajectories) -> _Rows:
     mask = np.asarray(log.mask)
     rows = np.flatnonzero(mask.ravel())
     count = len(rows)
-    size = min(BLOCK, 1 << (count - 1).bit_length())  # of a small log one block of its own size
+    size = min(BLOCK, 1 << (count - 1).bit_length())  # a small log is one block
     blocks = -(-count // size)
-    few = 1 << max(blocks.bit_length() - 4, 0)  # so that logs of nearly one size are one program
+    few = 1 << max(blocks.bit_length() - 4, 0)  # so that logs of similar size share one program
     rows = np.pad(rows, (0, -(-blocks // few) * few * size - count), mode="edge")
     last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1
     goes_on = ~(last & np.asarray(log.terminated)[:, None])
@@ -172,7 +172,7 @@ def _rows(log: Trajectories) -> _Rows:
 
 
 def _mean(policy: Policy, state: Any, noise: Array, of_action: Callable[[Any], Array]) -> Array:
-    """Of a function of the policy's action: over draws, of choices over all of them."""
+    """The mean of a function over the policy's actions: over draws, or over all choices."""
     one = policy
     while isinstance(one, Mixture):
         one = one.second
@@ -184,7 +184,7 @@ def _mean(policy: Policy, state: Any, noise: Array, of_action: Callable[[Any], A
     def add(total: Array, z: Array) -> tuple[Array, None]:
         return total + of_action(policy.act(state, z)), None
 
-    # One draw after the other: all at once would not stay in the processor's cache.
+    # One draw at a time: all at once would not fit into the processor's cache.
     like = jax.eval_shape(lambda z: of_action(policy.act(state, z)), noise[0])
     total, _ = jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), noise)
     return total / len(noise)
@@ -210,7 +210,7 @@ def _blocks(rows: _Rows) -> _Rows:
 def _fit(
     key: Array, policy: Policy, rows: _Rows, discount: Any, features: Any, sweeps: int
 ) -> Array:
-    """Block by block: what is kept of a log of any size is two matrices."""
+    """Fit block by block: two matrices are kept, whatever the size of the log."""
 
     def add(sums: Any, numbered: tuple[Array, _Rows]) -> tuple[Any, None]:
         number, block = numbered
@@ -236,7 +236,7 @@ def _at(key: Array, fitted: Fitted, rows: _Rows, horizon: int) -> tuple[Array, A
         return jnp.clip(fitted.features(state, action) @ weights, *fitted.range)
 
     def v(weights: Array, state: Any, noise: Array) -> Array:
-        """The mean over actions, each within the range: else it would not be that of Q."""
+        """The mean over actions of the clipped Q, so that V and Q agree."""
         return _mean(policy, state, noise, lambda action: q(weights, state, action))
 
     def block_values(numbered: tuple[Array, _Rows]) -> tuple[Array, Array]:

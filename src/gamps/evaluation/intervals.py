@@ -1,4 +1,4 @@
-"""Intervals of an estimate: Student's t, and bootstrap."""
+"""Intervals for an estimate: Student's t and the bootstrap."""
 
 import math
 from collections.abc import Callable
@@ -16,13 +16,13 @@ CHUNK, SMALL = 200, 2_000
 
 
 class Interval(NamedTuple):
-    """Two one-sided bounds, each of which holds with the confidence.
+    """Two one-sided bounds, each of which holds with the given confidence.
 
     Attributes:
-      estimate: in the middle, or nearly.
+      estimate: in the middle, or nearly so.
       low: the value is at least this.
       high: the value is at most this.
-      confidence: of each bound by itself; both hold with twice the error.
+      confidence: of each bound alone; together they have twice the error.
     """
 
     estimate: float
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def checked(terms: Terms, confidence: float) -> tuple[float, int]:
-    """The estimate and how many trajectories it is of, if an interval can be had."""
+    """Return the estimate and its number of trajectories; raise if they allow no interval."""
     if not 0.5 < confidence < 1:
         raise SettingError("confidence", f"{confidence}", "Choose it between 0.5 and 1")
     n = len(terms.numerators)
@@ -42,7 +42,7 @@ def checked(terms: Terms, confidence: float) -> tuple[float, int]:
 
 
 def student(terms: Terms, *, confidence: float = 0.975) -> Interval:
-    """The estimate and so many standard errors: right for many trajectories of light tails."""
+    """Student's t interval: right for many trajectories with light tails."""
     estimate, n = checked(terms, confidence)
     half = float(stdtrit(n - 1, confidence)) * each(terms).std(ddof=1) / math.sqrt(n)
     return Interval(estimate, estimate - half, estimate + half, confidence)
@@ -59,16 +59,16 @@ def bootstrap(
     """Percentiles of the estimate over resampled logs.
 
     Args:
-      terms: of the estimator.
+      terms: terms of the estimator.
       confidence: of each bound.
-      corrected: for bias and skewness (BCa); False takes the plain percentiles.
-      resamples: logs.
-      seed: of the resampling.
+      corrected: correct for bias and skewness (BCa); False uses the plain percentiles.
+      resamples: number of resampled logs.
+      seed: for the resampling.
     """
     estimate, n = checked(terms, confidence)
     if terms.plain:
         terms = Terms.of(each(terms)[:, None])  # one column resamples like all of them
-    # Small ones are drawn once for all estimators.
+    # Resamples of small logs are drawn once for all estimators.
     draw = _cached_counts if n <= SMALL else _counts
     sizes = [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
     parts = [value(terms, draw(n, size, seed, i)) for i, size in enumerate(sizes)]
@@ -97,13 +97,13 @@ _cached_counts = lru_cache(maxsize=16)(_counts)
 
 INTERVALS: dict[str, Callable[..., Interval]] = {
     "student": student,
-    # Its correction for skewness makes it shorter than it may be (`benchmarks.studies coverage`).
+    # The correction for skewness makes the interval too short (`benchmarks.studies coverage`).
     "bootstrap": partial(bootstrap, corrected=False),
 }
 
 
 def interval_of(terms: Terms, name: str, *, confidence: float) -> Interval:
-    """By its name: student or bootstrap."""
+    """Return the interval by its name: student or bootstrap."""
     if name not in INTERVALS:
         raise SettingError("interval", repr(name), f"Choose one of {', '.join(INTERVALS)}")
     return INTERVALS[name](terms, confidence=confidence)

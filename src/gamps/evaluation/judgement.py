@@ -1,7 +1,7 @@
-"""One policy, or a ladder of them, judged by episodes that nothing was learned from."""
+"""Judge a policy, or a ladder of policies, on episodes that nothing was learned from."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -37,18 +37,18 @@ from gamps.policies import Policy
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, counted_steps, first_steps, in_pieces
 
-SAMPLE = 500_000  # steps of a log in pieces that judge in memory, if it is Markov
-BESIDE = 20_000  # steps of one that other estimates are of: models imagine episodes from each
-WIDER = 1.2  # bounds by ratios of states, whose own error is in no spread
+SAMPLE = 500_000  # steps sampled from a log in pieces, to judge in memory if it is Markov
+BESIDE = 20_000  # the same for the other estimates: models imagine episodes from each step
+WIDER = 1.2  # factor on bounds from ratios of states: the spread misses those ratios' own error
 
 
 class Judgement(NamedTuple):
-    """What held-out episodes say of a policy, or of several at once.
+    """What held-out episodes say about one policy, or about several at once.
 
     Attributes:
-      verdict: deploy, not shown to be better, or worse: on the one with the highest bound.
-      chosen: which one that is.
-      judged: what is said of each.
+      verdict: deploy, not shown to be better, or worse: for the policy with the highest bound.
+      chosen: the index of that policy.
+      judged: the result for each policy.
     """
 
     verdict: Verdict
@@ -57,15 +57,15 @@ class Judgement(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """A judgement, and what stands behind it.
+    """A judgement, and the estimates behind it.
 
     Attributes:
-      verdict: deploy, not shown to be better, or worse, by the doubly robust estimate.
-      policy: the one that may be deployed; None if there is none.
-      chosen: which one the verdict is on.
-      judged: what is said of each.
-      estimates: of the chosen one: the doubly robust estimate and others beside it, by name.
-      cases: what each is made of.
+      verdict: deploy, not shown to be better, or worse, from the doubly robust estimate.
+      policy: the policy that may be deployed; None if there is none.
+      chosen: the index of the policy that the verdict is about.
+      judged: the result for each policy.
+      estimates: the doubly robust and other estimates of the chosen policy, by name.
+      cases: the data behind each estimate.
     """
 
     verdict: Verdict
@@ -85,20 +85,20 @@ def judge(
     groups: np.ndarray | None = None,
     seed: int = 0,
 ) -> Judgement:
-    """The verdict on policies that were chosen before these episodes were looked at.
+    """Return the verdict on policies that were chosen before anyone looked at these episodes.
 
-    Their lower bounds hold together. The critical value is over all of them, those without support
-    included: leaving one out for what these very episodes say would be a choice by them. Where
-    support is only fair it is that of half the error.
+    All lower bounds hold at once. The critical value covers all policies, even those without
+    support: leaving one out because of these episodes would mean choosing by them. Where support
+    is only fair, it is the critical value for half the error.
 
     Args:
-      given: a case, or its numbers, for each policy, all of the same episodes.
-      bounds: of the return, if they are known: lower bounds are then guaranteed, however rare the
-        episodes are that lose, and each has its share of the error.
+      given: a case, or its numbers, for each policy, all from the same episodes.
+      bounds: bounds on the return, if known. Lower bounds are then guaranteed, however rare losing
+        episodes are, and each policy gets its share of the error.
       confidence: that none of the lower bounds is wrong.
-      refused: why none of them counts, if something else has shown that.
-      groups: that episodes belong to, if they are not independent; groups are then.
-      seed: of the critical value.
+      refused: why no policy counts, if something else has already shown that.
+      groups: the group of each episode, if only groups are independent and not episodes.
+      seed: for the critical value.
     """
     known = [one if isinstance(one, EpisodeNumbers) else numbers_of(one) for one in given]
     gains = by_group(np.stack([one.gains for one in known], axis=1), groups)
@@ -144,7 +144,7 @@ def _guaranteed(one: EpisodeNumbers, bounds: tuple[float, float], confidence: fl
 
 
 def _highest(judged: Sequence[JudgedPolicy]) -> int:
-    """Which one has the highest bound; of those that nothing can be shown of, the nearest."""
+    """The index of the highest bound that counts; if none does, of the best supported policy."""
     counted = [k for k, one in enumerate(judged) if one.refusal is None]
     if counted:
         return max(counted, key=lambda k: judged[k].improvement.low)
@@ -165,44 +165,45 @@ def evaluate(
     groups: np.ndarray | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """Say whether a policy may be deployed, by episodes that nothing was learned from.
+    """Decide whether a policy may be deployed, from episodes that nothing was learned from.
 
     Args:
-      policy: to be judged, with the noise that it acts with; or several, such as the ladder that
-        `gamps.learn` gives.
+      policy: the policy to judge, with the noise that it acts with; or several policies, such as
+        the ladder that `gamps.learn` returns.
       learned: episodes to fit Q to; the policy may have been learned from them too.
-      held_out: episodes to judge by, which neither the policy nor Q has seen; in memory, or in
-        pieces, such as `datasets.Shards`, all of which are read. With "markov", and for the
-        estimates beside the verdict's, a sample of those is taken.
-      task: its discount, and the bounds of its return if they are declared; and, with a model,
-        reward and termination.
-      behaviour: the policy that made the log, if it is known: bounds are then narrower.
-      model: a fitted transition model, for further estimates beside the verdict's.
-      assume: "markov", that what is observed decides what comes next, carries estimates further.
-        Where the log speaks against it nothing is shown. Declared bounds are of no use then.
-      confidence: of the bounds, all together.
-      details: whether the chosen one is estimated in other ways too.
-      groups: that held-out episodes belong to: patients, machines, days. Not episodes but groups
-        are then independent, and declared bounds of no use.
-      seed: of imagined episodes, features and actions.
+      held_out: episodes to judge by, which neither the policy nor Q has seen. They are in memory,
+        or in pieces such as `datasets.Shards`; all pieces are read. "markov" and the estimates that
+        the verdict does not rest on use a sample of the pieces.
+      task: its discount, and the bounds on its return if declared. A model also needs its reward
+        and termination.
+      behaviour: the policy that made the log, if known; bounds are then narrower.
+      model: a fitted transition model, for further estimates that the verdict does not rest on.
+      assume: "markov" assumes that each observation decides what comes next, and lets estimates
+        reach further. If the log contradicts it, nothing is shown. Declared bounds are ignored.
+      confidence: that all bounds hold at once.
+      details: whether to estimate the chosen policy in other ways too.
+      groups: the group of each held-out episode, such as a patient, machine or day. Groups are then
+        independent, not episodes, and declared bounds are ignored.
+      seed: for imagined episodes, features and actions.
     """
     given = [policy] if isinstance(policy, (Policy, Rung)) else policy
     policies = [one.policy if isinstance(one, Rung) else one for one in given]
     discount = float(task.discount)
     pieces: Iterable[Trajectories]
+    sample: Callable[[int], Trajectories]
     if isinstance(held_out, Trajectories):
-        longest, some, pieces = held_out.n_steps, held_out, [held_out]
+        whole = held_out
+        longest, pieces, sample = whole.n_steps, [whole], lambda _: whole
     else:
-        few = held_out.sample(SAMPLE if assume == "markov" else BESIDE)
-        longest, some, pieces = held_out.longest, few, held_out
+        longest, pieces, sample = held_out.longest, held_out, held_out.sample
     counted = counted_steps(max(learned.n_steps, longest), discount)
     learned, horizon = in_pieces(learned, counted), min(longest, counted)
-    some = first_steps(some, counted)
     of_each: Sequence[Case | EpisodeNumbers]
     bounds, refused, by_state = task.return_bounds(horizon), None, []
     if groups is not None:
         bounds = None
     if assume == "markov":
+        some = first_steps(sample(SAMPLE), counted)
         plain = ladder_cases(policies, learned, some, discount, behaviour=behaviour, seed=seed)
         of_each = by_state = markov_cases(plain, policies, learned, some, seed)
         bounds, refused = None, disagreement(by_state, plain, learned.n_trajectories)
@@ -215,6 +216,7 @@ def evaluate(
     chosen = policies[judgement.chosen]
     beside: dict[str, Case] = {}
     if details:
+        some = first_steps(sample(BESIDE), counted)
         key = jax.random.key(seed)
         beside = cases(key, chosen, learned, some, task, model, behaviour=behaviour)
         if by_state:

@@ -1,8 +1,8 @@
-"""A ladder of policies between the logging one and a learned one, judged at once.
+"""A ladder of policies between the logging policy and a learned one, judged all at once.
 
-A learned policy is often further from the log than the log can see. Policies on the way there are
-nearer: each earns less and can be shown more of. `rungs` are chosen by the training part alone; the
-held-out part then judges all of them, with bounds that hold together, and the highest bound wins.
+A learned policy is often too far from the logging policy for the log to judge it. Policies between
+the two are closer: each earns less, but the log shows more about it. `rungs` uses the training part
+alone; the held-out part judges them with bounds that hold at once, and the highest bound wins.
 """
 
 import math
@@ -23,22 +23,22 @@ from gamps.trajectories import Trajectories, counted_steps, first_steps, split_r
 
 # Effective shares of the episodes.
 LEVELS: tuple[float, ...] = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.045)
-# Ways to go, of the mean and of the deviation's logarithm: the mean alone to the noise alone.
+# Speeds of the mean and of the log standard deviation: from the mean alone to the noise alone.
 WAYS = ((1.0, 0.0), (1.0, 0.15), (1.0, 0.5), (1.0, 1.0), (0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
-STATE_LEVELS: tuple[float, ...] = (0.9, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07)  # by ratios of states
-CHECKED = (0.75, 0.45, 0.2)  # shares by ratios of histories, where the two kinds are compared
-ENOUGH = 10.0  # effective episodes of the training part, that enough of the held-out part be left
-TRIED, KEPT = 0.45, 2  # the share at which ways are compared, and how many are taken
-HALVINGS = 8  # on the way to a level
+STATE_LEVELS: tuple[float, ...] = (0.9, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07)  # with ratios of states
+CHECKED = (0.75, 0.45, 0.2)  # effective shares with ratios of histories, to compare both kinds
+ENOUGH = 10.0  # effective training episodes needed, so that enough held-out ones are effective
+TRIED, KEPT = 0.45, 2  # the effective share at which ways are compared, and how many are kept
+HALVINGS = 8  # bisection steps to reach a level
 
 
 class Rung(NamedTuple):
-    """A policy on the way from the logging one to the learned one.
+    """A policy on the way from the logging policy to the learned policy.
 
     Attributes:
-      share: of the way, in the parameters of the mean, or in the logits, or of a mixture.
-      spread: of the way, in the logarithm of the deviation; equal to `share` where there is none.
-      policy: as it would act.
+      share: how far along, in the parameters of the mean, in the logits, or in a mixture.
+      spread: how far along in the log standard deviation; `share` if the policy has none.
+      policy: the policy, with the noise that it would act with.
     """
 
     share: float
@@ -56,25 +56,25 @@ def rungs(
     assume: Assumption = "nothing",
     seed: int = 0,
 ) -> tuple[Rung, ...]:
-    """The policies worth judging, by the training part alone.
+    """Choose the policies worth judging, from the training part alone.
 
-    Several ways lead from one policy to the other, by the mean and by the noise; those are taken
-    that promise most halfway. On each, and for each of several effective shares of the episodes,
-    the policy is found that leaves so many, and for each share the one is kept that promises most:
-    by its estimate less one standard error, with a Q that is fitted to the other half.
+    Several ways lead from one policy to the other, by the mean and by the noise; those that promise
+    most halfway are used. On each way, a policy is found for each of several effective shares of
+    the episodes. For each share, the policy that promises most is kept: the promise is its estimate
+    minus one standard error, with a Q fitted to the other half.
 
     Args:
-      start: the logging policy, or what the search started from.
+      start: the logging policy, or the policy that the search started from.
       end: the learned policy.
       log: episodes to learn from.
       discount: γ.
-      behaviour: the logging policy, if it is known.
-      assume: of the estimates that are going to judge; with Markov observations they reach further,
-        and the first rungs are those that the assumption is checked by.
-      seed: of features and actions, and of the halves.
+      behaviour: the logging policy, if known.
+      assume: what the final estimates will assume. With Markov observations they reach further,
+        and the first rungs are those used to check the assumption.
+      seed: for features, actions and halves.
 
     Returns:
-      At least one, the nearest first.
+      At least one rung, the closest to `start` first.
     """
     log = first_steps(log, counted_steps(log.n_steps, discount))
     n = log.n_trajectories
@@ -116,7 +116,7 @@ def rungs(
 
 
 Carried = Callable[[Policy], RatioSupport]
-"""How many episodes of the training part carry an estimate of a policy."""
+"""Gives how well the training part supports an estimate of a policy."""
 
 
 def _by_histories(log: Trajectories) -> Carried:
@@ -124,7 +124,7 @@ def _by_histories(log: Trajectories) -> Carried:
 
 
 def _by_states(log: Trajectories, seed: int) -> Carried:
-    """By ratios of states, of each half by what is fitted to the other."""
+    """Support by ratios of states; the ratios of each half are fitted to the other half."""
     _, halves = _halves(log, seed)
     fitted = [StateRatios(fit_keys(seed)[0], half) for half in halves[::-1]]
     seen = np.concatenate([np.asarray(h.mask | h.terminated[:, None]) for h in halves])
@@ -138,7 +138,7 @@ def _by_states(log: Trajectories, seed: int) -> Carried:
 
 
 def _two_ways(start: Policy, end: Policy) -> bool:
-    """Whether mean and noise can go on alone."""
+    """Whether mean and noise can move separately."""
     if not isinstance(start, Gaussian) or not isinstance(end, Gaussian):
         return False
     return has_path(start, end) and not np.allclose(start.log_std, end.log_std)
@@ -147,7 +147,7 @@ def _two_ways(start: Policy, end: Policy) -> bool:
 def _reaching(
     start: Policy, end: Policy, way: tuple[float, float], carried: Carried, least: float
 ) -> Rung:
-    """The policy furthest on a way that leaves as many effective episodes."""
+    """The policy furthest along a way that still leaves `least` effective episodes."""
 
     def rung(far: float) -> Rung:
         share, spread = (round(far * part, 4) for part in way)
@@ -170,7 +170,7 @@ def _crossed(
     assume: Assumption,
     seed: int,
 ) -> np.ndarray:
-    """`[N, K]` gains, each half of the episodes by the Q of the other."""
+    """`[N, K]` gains; each half of the episodes uses the Q of the other half."""
     parts, halves = _halves(log, seed)
     gains = np.zeros((log.n_trajectories, len(policies)))
     for rows, fitted_to, judged_by in zip(parts, halves[::-1], halves, strict=True):
@@ -182,13 +182,13 @@ def _crossed(
 
 
 def _halves(log: Trajectories, seed: int) -> tuple[tuple[np.ndarray, ...], list[Trajectories]]:
-    """Numbers of the episodes of two halves, and the halves."""
+    """The episode numbers of two halves, and the halves."""
     parts = split_rows(log.n_trajectories, 0.5, seed)
     return parts, [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
 
 
 def fit_keys(seed: int) -> tuple[jax.Array, jax.Array]:
-    """Those of `cases`, so that one number is shown of one thing."""
+    """The same keys as in `cases`, so that both give the same numbers."""
     _, key_fit, key_at = jax.random.split(jax.random.key(seed), 3)
     return key_fit, key_at
 
@@ -203,16 +203,16 @@ def ladder_cases(
     assume: Assumption = "nothing",
     seed: int = 0,
 ) -> list[Case]:
-    """What the verdict on several policies is made of: one Q each, by the same features and draws.
+    """Return a case for each policy: one Q each, with the same features and draws.
 
     Args:
-      policies: chosen before the held-out episodes were looked at.
+      policies: policies that were chosen before anyone looked at the held-out episodes.
       learned: episodes to fit Q to.
       held_out: episodes to judge by.
       discount: γ.
-      behaviour: the logging policy, if it is known.
-      assume: of the ratios.
-      seed: of features and actions.
+      behaviour: the logging policy, if known.
+      assume: what the ratios assume.
+      seed: for features and actions.
     """
     found = FittedEvidence(fit_keys(seed), learned, discount, held_out.n_steps)
     base = found.base(behaviour, held_out)
@@ -227,7 +227,7 @@ def markov_cases(
     held_out: Trajectories,
     seed: int,
 ) -> list[Case]:
-    """The same cases by ratios of states, which are fitted to the same episodes as Q."""
+    """The same cases with ratios of states, which are fitted to the same episodes as Q."""
     ratios = StateRatios(fit_keys(seed)[0], learned)
     return [
         case._replace(evidence=by_states(case.evidence, ratios(policy, held_out)), assume="markov")

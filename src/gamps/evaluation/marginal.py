@@ -1,9 +1,9 @@
 """Ratios of states in place of ratios of histories, for logs whose observations are Markov.
 
 After t steps a policy is w_t(s) times as likely to be in state s as the logging policy b. These
-ratios follow forwards through a log: w_{t+1}(s') is the mean of w_t(s) π(a|s) / b(a|s) over steps
-that lead to s'. They vary far less than products over all steps. They are wrong where what is
-observed does not decide what comes next; `agreement` looks for that.
+ratios are computed forwards through a log: w_{t+1}(s') is the mean of w_t(s) π(a|s) / b(a|s) over
+steps that lead to s'. They vary far less than products over all steps. They are wrong if an
+observation does not decide what comes next; `agreement` checks for that.
 """
 
 from typing import Any, NamedTuple
@@ -24,10 +24,10 @@ PENALTIES = np.logspace(-5, 2, 15)  # relative to the mean squared singular valu
 
 
 class StateRatios:
-    """w_t(s) of any policy, by regressions on one log.
+    """w_t(s) of any policy, from regressions on one log.
 
     Args:
-      key: of the features.
+      key: for the features.
       learned: episodes to fit to.
     """
 
@@ -38,7 +38,7 @@ class StateRatios:
         self.looked_at: tuple[Trajectories, np.ndarray] | None = None
 
     def __call__(self, policy: Policy, log: Trajectories) -> np.ndarray:
-        """`[N, T]` ratios of state and action, at the steps of a log; past an end its last one."""
+        """`[N, T]` ratios of state and action at a log's steps; after its end an episode's last."""
         if self.features is None:
             self.features = _features(self.key, policy, self.learned)
             phi, mask = _table(self.features, self.learned), np.asarray(self.learned.mask)
@@ -52,13 +52,13 @@ class StateRatios:
         ratios = _action_ratios(policy, log)
         weights = ratios.copy()
         for t in range(1, log.n_steps):
-            # Past the last step that is known of, as there.
+            # After the last fitted step, use the fit of that step.
             states = fits[min(t, len(fits)) - 1](phi[:, t]) if fits else 1.0
             weights[:, t] = np.where(mask[:, t], ratios[:, t] * states, weights[:, t - 1])
         return weights
 
     def _fits(self, policy: Policy) -> "list[_Line]":
-        """w_t for t = 1, 2, …, as far as episodes to learn from go on."""
+        """w_t for t = 1, 2, …, as far as the episodes to learn from reach."""
         mask, steps = np.asarray(self.learned.mask), _action_ratios(policy, self.learned)
         states, fits = np.ones(len(steps)), []
         for t in range(1, self.learned.n_steps):
@@ -74,7 +74,7 @@ class StateRatios:
 
 
 class _Line(NamedTuple):
-    """What a regression found, kept between nothing and the largest target."""
+    """A fitted regression, clipped between zero and the largest target."""
 
     weights: np.ndarray
     constant: float
@@ -85,7 +85,7 @@ class _Line(NamedTuple):
 
 
 class _Regression(NamedTuple):
-    """Ridge regression on fixed features, for any targets; the penalty by cross-validation."""
+    """Ridge regression on fixed features, for any targets; cross-validation sets the penalty."""
 
     centre: np.ndarray
     scale: np.ndarray
@@ -97,11 +97,11 @@ class _Regression(NamedTuple):
     def of(cls, features: np.ndarray) -> "_Regression":
         centre = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         spread = features.std(axis=0) if len(features) else np.zeros(features.shape[1])
-        scale = np.where(spread > 1e-9, spread, np.inf)  # what does not vary says nothing
+        scale = np.where(spread > 1e-9, spread, np.inf)  # drop constant features
         return cls(centre, scale, *np.linalg.svd((features - centre) / scale, full_matrices=False))
 
     def fit(self, targets: np.ndarray) -> tuple[_Line, np.ndarray]:
-        """And what it says where it was fitted."""
+        """Return the fit and its predictions where it was fitted."""
         n, mean = len(targets), float(targets.mean())
         if n < 3 or not self.values.any():
             return _Line(np.zeros(len(self.centre)), mean, mean), np.full(n, mean)
@@ -122,14 +122,14 @@ def _observed(observation: Any, action: Any) -> Any:  # noqa: ARG001
 
 
 def _features(key: Array, policy: Policy, log: Trajectories) -> Any:
-    """Of an observation: random cosines; of one that is no vector those of the policy."""
+    """Random cosines of an observation; the policy's features if observations are not vectors."""
     while isinstance(policy, Mixture):
         policy = policy.second
     if log.states.dtype.kind != "f":
         if isinstance(policy, Boltzmann):
             return policy.features
-        problem = f"none are known for {log.states.dtype} observations"
-        raise SettingError("features", problem, "Judge without assuming Markov observations")
+        problem = f"no default for {log.states.dtype} observations"
+        raise SettingError("features", problem, "Evaluate without assuming Markov observations")
     return _OfState(RandomFourier.create(key, log, size=COSINES, base=_observed))
 
 
@@ -141,7 +141,7 @@ class _OfState(eqx.Module):
 
 
 def _table(features: Any, log: Trajectories) -> np.ndarray:
-    """`[N, T, F]` of a log."""
+    """`[N, T, F]` features of a log."""
     phi = np.asarray(_each(features, flat(log.states)), np.float64)
     return phi.reshape(*log.mask.shape, -1)
 
@@ -160,16 +160,16 @@ _log_probs = eqx.filter_jit(log_probs)
 
 
 def by_states(found: Evidence, weights: np.ndarray) -> Evidence:
-    """Evidence by ratios of states and actions: doubly robust estimates follow as before."""
+    """Evidence with ratios of states and actions; doubly robust estimates use it as before."""
     rho = np.where(found.seen, weights, 0.0)
     before = np.concatenate([np.ones_like(rho[:, :1]), rho[:, :-1]], axis=1)
     return found._replace(rho=rho, before=before * found.seen)
 
 
 def carrying(weights: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Logarithms of ratios `[N, T]` at the step where the smallest share of episodes carries them.
+    """Log-ratios at the step where the smallest share of the episodes is effective.
 
-    Of the steps that at least half of the episodes were seen at, and of those episodes.
+    Only steps that were seen in at least half of the episodes count, and only those episodes.
     """
     rho, count = np.where(seen, weights, 0.0), seen.sum(axis=0)
     totals, squares = rho.sum(axis=0) ** 2, (rho**2).sum(axis=0)

@@ -1,8 +1,8 @@
-"""An estimator as sums over trajectories: all that intervals, bootstraps and jackknifes need.
+"""Estimators as sums over trajectories: all that intervals, bootstraps and jackknifes need.
 
-Every estimator here is Σ_k ± (Σ_i n_ik) / (Σ_i d_ik): of importance sampling d is one, of its
+Every estimator here is Σ_k ± (Σ_i n_ik) / (Σ_i d_ik). For importance sampling d is one; for its
 self-normalised form d is the ratio. Counting trajectory i some other number of times gives the
-estimate of a resampled log without computing anything again.
+estimate for a resampled log without computing anything again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Terms(NamedTuple):
-    """Numerators and denominators by trajectory, in double precision on the host.
+    """Numerators and denominators for each trajectory, in double precision on the host.
 
     Attributes:
       numerators: `[N, K]`.
@@ -27,7 +27,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, numerators: np.ndarray, denominators: np.ndarray | float = 1.0) -> Terms:
-        """Terms that are added up."""
+        """Terms that are added up, all with a positive sign."""
         n = np.asarray(numerators, np.float64)
         return cls(
             n, np.broadcast_to(np.asarray(denominators, np.float64), n.shape), np.ones(n.shape[1])
@@ -35,16 +35,16 @@ class Terms(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether it is a mean of independent numbers, one a trajectory."""
+        """Whether the estimate is a mean of independent numbers, one for each trajectory."""
         return bool((self.denominators == 1.0).all())
 
 
 def value(terms: Terms, counts: np.ndarray | None = None) -> np.ndarray:
-    """The estimate, of the log or, by `counts` `[..., N]` of each trajectory, of resampled ones."""
+    """The estimate for the log, or for resampled logs with `counts` `[..., N]` of trajectories."""
     if counts is None:
         counts = np.ones(len(terms.numerators))
     above, below = counts @ terms.numerators, counts @ terms.denominators
-    # A step that no resampled trajectory reached says nothing.
+    # A step that no resampled trajectory reached adds nothing.
     ratios = np.divide(above, below, out=np.zeros_like(above), where=below != 0)
     return np.asarray(ratios @ terms.signs)
 
@@ -52,7 +52,7 @@ def value(terms: Terms, counts: np.ndarray | None = None) -> np.ndarray:
 def each(terms: Terms) -> np.ndarray:
     """`[N]` numbers whose mean is the estimate and whose spread is its uncertainty.
 
-    Of a plain mean they are its numbers; of a ratio of sums its linearisation (delta method).
+    For a plain mean they are its numbers, for a ratio of sums its linearisation (delta method).
     """
     n = len(terms.numerators)
     above, below = terms.numerators.sum(axis=0), terms.denominators.sum(axis=0)
@@ -62,7 +62,7 @@ def each(terms: Terms) -> np.ndarray:
 
 
 def by_group(numbers: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """`[G, ...]`, one number a group of trajectories in place of one a trajectory; the same mean.
+    """`[G, ...]`: one number for each group, in place of one for each trajectory; the same mean.
 
     Examples:
       >>> by_group(np.array([1.0, 2.0, 6.0]), np.array(["a", "b", "b"])).tolist()
@@ -85,7 +85,7 @@ def left_out(terms: Terms) -> np.ndarray:
 
 
 def difference(one: Terms, other: Terms) -> Terms:
-    """Of two estimates on the same log: paired, since both count a trajectory alike."""
+    """The difference of two estimates on the same log; paired: both count a trajectory alike."""
     return Terms(
         np.concatenate([one.numerators, other.numerators], axis=1),
         np.concatenate([one.denominators, other.denominators], axis=1),

@@ -1,4 +1,4 @@
-"""Bounds that hold for several policies at once, judged by the same episodes."""
+"""Bounds that hold at once for several policies judged by the same episodes."""
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
@@ -9,16 +9,16 @@ DRAWS = 20_000
 
 
 def critical_value(gains: np.ndarray, confidence: float, *, seed: int = 0) -> float:
-    """How many standard errors all estimates together stay within, on one side.
+    """How many standard errors all estimates stay within at once, on one side.
 
-    The multiplier bootstrap of the largest t statistic: with normal multipliers it is the largest
-    of normal numbers that are correlated as the episodes are, so those are drawn. Its level is then
-    looked up in Student's distribution, which for one policy gives its interval.
+    This is the multiplier bootstrap of the largest t statistic. With normal multipliers that is the
+    largest of normal numbers correlated as the gains are, so those are drawn. Its level is then
+    looked up in Student's distribution, which for a single policy gives Student's interval.
 
     Args:
-      gains: `[N, K]`, one number an episode and policy, whose means are the estimates.
+      gains: `[N, K]`, one number for each episode and policy; their means are the estimates.
       confidence: that none of the K bounds is wrong.
-      seed: of the draws.
+      seed: for the draws.
 
     Examples:
       >>> gains = np.random.default_rng(0).normal(size=(2_000, 1))

@@ -1,4 +1,4 @@
-"""How much of a log speaks of a policy, by its ratios and by what each episode adds to it."""
+"""How much a log can say about a policy, from its ratios and from what each episode adds."""
 
 import math
 from typing import Any, NamedTuple
@@ -15,23 +15,23 @@ from gamps.trajectories import Trajectories
 
 GOOD, FAIR, POOR = "good", "fair", "poor"
 # Least effective episodes, their least share of all, and the largest tail index of the ratios. The
-# doubly robust estimate's interval is right with good support and a little short with fair support,
-# where its bounds are therefore taken with half the error (`benchmarks.studies coverage`).
+# doubly robust estimate's interval is right with good support. With fair support it is a little
+# short, so its bounds then use half the error (`benchmarks.studies coverage`).
 LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.0, 1.0)}
-# Of ratios of states, which are fitted: where few episodes carry them their own error is not small.
+# For ratios of states. These are fitted, and with few effective episodes their error is not small.
 STATE_LIMITS = {GOOD: (30.0, 0.5, 0.7), FAIR: (10.0, 0.05, 1.0)}
 Limits = dict[str, tuple[float, float, float]]
-LEAST = 25  # episodes that a tail index can be had of
-MOST_TAIL = 0.7  # tail index of the gain, beyond which its spread says little
-MOST_INFLUENCE = 0.8  # share of the gain's variance that one episode may carry
+LEAST = 25  # episodes needed to estimate a tail index
+MOST_TAIL = 0.7  # above this tail index the spread of the gain says little
+MOST_INFLUENCE = 0.8  # largest share of the gain's variance that one episode may have
 
 
 class RatioSupport(NamedTuple):
-    """How much of the log speaks of the policy.
+    """How much the log can say about the policy.
 
     Attributes:
-      ess: effective number of episodes, by the ratios of whole episodes.
-      pareto_k: tail index of the same.
+      ess: effective number of episodes, from the ratios of whole episodes.
+      pareto_k: tail index of the same ratios.
       grade: good, fair or poor.
     """
 
@@ -44,8 +44,8 @@ class Tail(NamedTuple):
     """How an estimated gain is spread over the episodes: ratio times residual, not ratio alone.
 
     Attributes:
-      pareto_k: tail index of the episodes' distance from the mean.
-      influence: the largest share of the variance that one episode carries.
+      pareto_k: tail index of the episodes' distances from the mean.
+      influence: the largest share of the variance that comes from one episode.
     """
 
     pareto_k: float
@@ -53,7 +53,7 @@ class Tail(NamedTuple):
 
 
 def support(policy: Policy, trajectories: Trajectories) -> RatioSupport:
-    """ESS and Pareto-k of whole-episode ratios, and what they are good for."""
+    """Return ESS and Pareto-k of the whole-episode ratios, and the grade that follows from them."""
     return graded(_log_ratios(policy, trajectories))
 
 
@@ -64,7 +64,7 @@ def _log_ratios(policy: Policy, trajectories: Trajectories) -> Array:
 
 
 def graded(log_ratios: Any, limits: Limits = LIMITS) -> RatioSupport:
-    """The same from the logarithms of ratios, one an episode; the tail in double precision."""
+    """`support` from one log-ratio for each episode; the tail is computed in double precision."""
     ratios = np.asarray(log_ratios, np.float64)
     if not np.isfinite(ratios).any():
         return RatioSupport(0.0, math.inf, POOR)
@@ -80,7 +80,7 @@ _effective = jax.jit(importance.effective_sample_size)
 
 
 def tail(gains: np.ndarray) -> Tail:
-    """Of numbers whose mean is the estimated gain, one an episode."""
+    """The tail of a gain, from one number for each episode; their mean is the estimated gain."""
     apart = np.abs(gains - gains.mean())
     if not apart.any():
         return Tail(0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Fitted Q evaluation where states and actions are numbered: a table, from frequencies."""
+"""Fitted Q evaluation for numbered states and actions: a table from frequencies."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from jaxtyping import Array
 from gamps.policies import OneHot, Policy
 from gamps.trajectories import Trajectories
 
-LARGE = 1_000  # pairs beyond which a regression on one feature a pair would not fit into memory
+LARGE = 1_000  # with more pairs, a regression with one feature each would not fit into memory
 
 
 class FittedTable(NamedTuple):
@@ -18,8 +18,8 @@ class FittedTable(NamedTuple):
 
     Attributes:
       q_values: `[T, S, A]`, the first with one step left.
-      policy: `[S, A]`, probabilities of the one whose values they are.
-      features: that tell a state's number.
+      policy: `[S, A]`, probabilities of the policy whose values these are.
+      features: features that give a state's number.
     """
 
     q_values: np.ndarray
@@ -45,16 +45,16 @@ class FittedTable(NamedTuple):
 def fitted_table(
     policy: Policy, log: Trajectories, discount: float, features: Any, steps: int
 ) -> FittedTable:
-    """Mean of r + γ V̂(s') over the transitions of each pair, as many times as there are steps.
+    """Average r + γ V̂(s') over the transitions of each pair, once for each step.
 
-    A pair that was never seen has the mean of its state's others, by how often they were.
+    A pair that was never seen gets the mean of its state's other pairs, weighted by their counts.
 
     Args:
-      policy: to be evaluated.
-      log: to learn from.
+      policy: the policy to evaluate.
+      log: episodes to learn from.
       discount: γ.
-      features: that tell a state's number.
-      steps: of the episodes to be judged by.
+      features: features that give a state's number.
+      steps: length of the episodes to judge by.
     """
     mask = np.asarray(log.mask)
     last = np.arange(log.n_steps) == mask.sum(axis=1)[:, None] - 1

@@ -1,4 +1,4 @@
-"""Whether a policy may be deployed: a word, the cause that binds, and what to do about it."""
+"""Whether a policy may be deployed: a word, the main reason for it, and what to do next."""
 
 import math
 from typing import NamedTuple
@@ -18,24 +18,24 @@ from gamps.evaluation.support import (
 )
 
 DEPLOY = "deploy"
-"""It is better than the logging policy, with the confidence that was asked for."""
+"""The policy is better than the logging policy, with the requested confidence."""
 NOT_SHOWN = "not shown to be better"
-"""It may be better, and these episodes do not show it."""
+"""The policy may be better, but these episodes do not show it."""
 WORSE = "worse"
-"""It is worse than the logging policy, with that confidence."""
-ROBUST = "doubly robust"  # what the verdict rests on
-BY_STATES = "doubly robust by states"  # the same where observations are taken for Markov
-SAME = 1e-4  # ratios that are one but for rounding
-RARE = 3  # episodes of n that may fail without one of them being in the log, at 95 %
+"""The policy is worse than the logging policy, with the requested confidence."""
+ROBUST = "doubly robust"  # the estimate that the verdict rests on
+BY_STATES = "doubly robust by states"  # the same, assuming Markov observations
+SAME = 1e-4  # ratios this close to one differ only by rounding
+RARE = 3  # if 3 in n episodes fail, a log of n shows none of them with probability 5 %
 
 
 class Reason(NamedTuple):
-    """Why something cannot be shown.
+    """Why the episodes cannot show that a policy is better.
 
     Attributes:
-      why: the cause that binds, in a sentence.
+      why: the main reason, in a sentence.
       advice: what to do about it.
-      needed: episodes that a log to judge by would need in all; None where that cannot be said.
+      needed: how many held-out episodes would be enough in total; None if unknown.
     """
 
     why: str
@@ -44,14 +44,14 @@ class Reason(NamedTuple):
 
 
 class JudgedPolicy(NamedTuple):
-    """What held-out episodes say of one policy.
+    """What the held-out episodes say about one policy.
 
     Attributes:
-      improvement: over the behaviour policy, paired on the same episodes.
-      value: of the policy.
-      support: of the estimate.
+      improvement: over the logging policy, paired on the same episodes.
+      value: the policy's value.
+      support: how well the log supports the estimate.
       tail: how the improvement is spread over the episodes.
-      refusal: why no bound of it counts; None if it does.
+      refusal: why its bounds do not count; None if they do.
     """
 
     improvement: Interval
@@ -62,20 +62,20 @@ class JudgedPolicy(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What can be said of a policy before it is deployed.
+    """What the log can say about a policy before it is deployed.
 
     Attributes:
       word: deploy, not shown to be better, or worse.
-      why: in a sentence, the cause that binds.
+      why: the main reason, in a sentence.
       advice: what to do next.
-      improvement: over the behaviour policy, paired on the same episodes.
-      value: of the policy.
-      behaviour: of the behaviour policy.
-      support: of the estimate.
-      needed: episodes that a log to judge by would need in all for the bound to pass zero, if the
-        estimate is right; None where that cannot be said.
-      unseen_loss: a loss of this size in 3 of as many episodes as were judged by would overturn a
-        *deploy*, and no log of that many can exclude it; None where bounds of the return do.
+      improvement: over the logging policy, paired on the same episodes.
+      value: the policy's value.
+      behaviour: the logging policy's value.
+      support: how well the log supports the estimate.
+      needed: how many held-out episodes would lift the bound above zero in total, if the estimate
+        is right; None if unknown.
+      unseen_loss: if 3 of n episodes lost this much, *deploy* would be wrong, and n held-out
+        episodes cannot exclude it; None where declared bounds on the return do.
     """
 
     word: str
@@ -98,42 +98,42 @@ def refusal(
     *,
     least: tuple[float, float, float] = LIMITS[FAIR],
 ) -> Reason | None:
-    """Why the estimate for a policy shows nothing, whatever its bound; the cause that binds first.
+    """Why the estimate for a policy shows nothing, whatever its bound: the first reason that holds.
 
     Args:
-      returns: of the logged episodes.
-      apart: by how much a ratio of the policy's differs from one, at most.
+      returns: returns of the logged episodes.
+      apart: the largest difference between one of the policy's ratios and one.
       basis: support of the estimate.
-      spread: of the gain over the episodes.
-      value: of the policy, as estimated.
-      least: effective episodes, their share of all, and the largest tail index of the ratios.
+      spread: how the gain is spread over the episodes.
+      value: the policy's estimated value.
+      least: least effective episodes, their least share, and the largest tail index of the ratios.
     """
     n, (few, share, most) = len(returns), least
     needed = max(few, share * n)
     if (reason := same(apart)) is not None:
         return reason
-    # Effective episodes grow with the log, a heavy tail stays.
+    # More episodes raise the effective number; they do not remove a heavy tail.
     more = basis.ess > 1.5 and not basis.ess < share * n
     enough = max(LEAST, math.ceil(n * few / basis.ess)) if more else None
-    rests = f"the estimate rests on {basis.ess:.1f} effective episodes of {n}"
+    rests = f"the estimate rests on {basis.ess:.1f} effective episodes out of {n}"
     if basis.ess < needed:
         why = f"{rests}; at least {needed:g} are needed"
         return Reason(why, _log_more(enough), enough)
     if n < LEAST:
-        why = f"there are {n} episodes to judge by, and fewer than {LEAST} show nothing"
+        why = f"there are only {n} episodes to judge by; at least {LEAST} are needed"
         return Reason(why, _log_more(enough), enough)
     if basis.grade == POOR:
-        why = f"{rests}, few of which carry it (Pareto-k {basis.pareto_k:.2f}, at most {most:g})"
+        why = f"{rests}, but a few dominate it (Pareto-k {basis.pareto_k:.2f} > {most:g})"
         return Reason(why, NEARER)
     if spread.pareto_k > MOST_TAIL or spread.influence > MOST_INFLUENCE:
         why = (
-            f"single episodes carry the estimate (Pareto-k {spread.pareto_k:.2f} of the gain, one "
-            f"episode {spread.influence:.0%} of its variance)"
+            f"single episodes dominate the estimate (the gain has Pareto-k {spread.pareto_k:.2f}, "
+            f"and one episode makes up {spread.influence:.0%} of its variance)"
         )
         return Reason(why, BOUNDS)
     if not returns.min() <= value <= returns.max():
         why = (
-            f"the estimate, {value:.4g}, is beyond every return in the log "
+            f"the estimate, {value:.4g}, is outside the range of the logged returns "
             f"({returns.min():.4g} to {returns.max():.4g})"
         )
         return Reason(why, NEARER)
@@ -141,20 +141,29 @@ def refusal(
 
 
 def same(apart: float) -> Reason | None:
-    """Why the logging policy itself is not judged."""
+    """The reason not to judge a policy that is the logging policy; None if it is another one."""
     if apart < SAME:
         return Reason("it is the logging policy itself", "There is nothing to deploy")
     return None
 
 
-NEARER = "Judge a policy nearer to the logging one, or log again with one"
-BOUNDS = "Declare the bounds of the return, Task(..., returns=(low, high)), or log more episodes"
+NEARER = "Evaluate a policy closer to the logging policy, or collect a new log with one"
+BOUNDS = "Declare bounds on the return, Task(..., returns=(low, high)), or log more episodes"
 
 
 def _log_more(needed: int | None) -> str:
     if needed is None:
         return NEARER
-    return f"Log about {needed} episodes with the logging policy to judge by, or take a nearer one"
+    return f"Log about {needed} held-out episodes with the logging policy, or use a closer policy"
+
+
+def rare_failures(verdict: Verdict, unit: str = "episode") -> str:
+    """Say what the episodes, or groups, of a *deploy* without declared bounds cannot exclude."""
+    n = verdict.needed or 0
+    return (
+        f"By chance, {n} {unit}s may show no rare failure: if one {unit} in {n / RARE:.0f} failed, "
+        f"each at a loss of {verdict.unseen_loss:.4g}, the certified improvement would be gone."
+    )
 
 
 def verdict_of(
@@ -166,14 +175,14 @@ def verdict_of(
     guaranteed: bool = False,
     assume: str = "nothing",
 ) -> Verdict:
-    """The verdict on a policy, or on the one of several with the highest bound.
+    """Return the verdict on a policy, or on the one of several that has the highest bound.
 
     Args:
-      best: the policy.
-      behaviour: value of the behaviour policy.
-      n: episodes that were judged by.
-      losing: whether all candidates lose for sure.
-      guaranteed: whether the bound holds for any returns within the bounds that were declared.
+      best: what the episodes say about that policy.
+      behaviour: value of the logging policy.
+      n: number of held-out episodes.
+      losing: whether all candidates are shown to be worse.
+      guaranteed: whether the bound holds for any returns within the declared bounds.
       assume: what the bound assumes.
     """
     gain = best.improvement
@@ -183,21 +192,22 @@ def verdict_of(
         return Verdict(NOT_SHOWN, why, advice, *parts, needed)
     condition = f"with confidence {gain.confidence:g}"
     if guaranteed:
-        condition += ", guaranteed by the declared bounds of the return"
+        condition += ", guaranteed by the declared bounds on the return"
     elif best.support.grade == FAIR:
-        condition += ", half the error, because support is only fair"
+        usual = f"{2 * gain.confidence - 1:.6g}"
+        condition += f" (stricter than {usual}, because few episodes count as evidence)"
     if assume == "markov":
-        condition += ", if what is observed decides what comes next"
+        condition += ", assuming that observations are Markov"
     if gain.low > 0:
         why = f"the improvement is at least {gain.low:.4g} {condition}"
-        advice = "Deploy it with its noise, and log again: the next log reaches further"
+        advice = "Deploy it with its noise and log again: a new log can certify a larger step"
         return Verdict(DEPLOY, why, advice, *parts, n, None if guaranteed else gain.low * n / RARE)
     if losing:
-        why = f"it loses at least {-gain.high:.4g} {condition}"
+        why = f"it is worse by at least {-gain.high:.4g} {condition}"
         return Verdict(WORSE, why, "Keep the logging policy", *parts, None)
-    why = f"the improvement lies between {gain.low:.4g} and {gain.high:.4g}: zero is not excluded"
+    why = f"the improvement lies between {gain.low:.4g} and {gain.high:.4g}: zero is not ruled out"
     if gain.estimate <= 0:
         return Verdict(NOT_SHOWN, why, "Keep the logging policy", *parts, None)
     needed = math.ceil(n * ((gain.estimate - gain.low) / gain.estimate) ** 2)
-    advice = f"Log about {needed} episodes with the logging policy to judge by"
+    advice = f"Log about {needed} held-out episodes with the logging policy"
     return Verdict(NOT_SHOWN, why, advice, *parts, needed)

@@ -1,8 +1,8 @@
 """The paper's bounds on finite MDPs, as printed and as they hold.
 
-All bound ‖∇J - ∇J^MVG‖_q, or its estimate, for a model p̂ used in place of p. Two constants are
-offered: `printed=True` gives (1 - γ)^-2 as the paper has it, which a 3-state MDP violates (see
-`counterexample`); the default gives (1 - γ)^-3, for which the proof goes through, because
+All of them bound ‖∇J - ∇J^MVG‖_q, or its estimate, for a model p̂ used in place of p. There are two
+constants. `printed=True` gives (1 - γ)^-2 as in the paper; a 3-state MDP violates it (see
+`counterexample`). The default gives (1 - γ)^-3, for which the proof holds, because
 Q = Σ δ r / (1 - γ) when δ is normalised.
 """
 
@@ -19,14 +19,14 @@ from gamps.exact import tabular
 def kl_divergence(
     transitions: Float[Array, "S A S"], model_transitions: Float[Array, "S A S"]
 ) -> Float[Array, "S A"]:
-    """D_KL(p(·|s, a) ‖ p̂(·|s, a)), infinite where p̂ excludes what can happen."""
+    """D_KL(p(·|s, a) ‖ p̂(·|s, a)), infinite where p̂ excludes a possible transition."""
     positive = transitions > 0
     ratio = jnp.where(positive, transitions, 1.0) / jnp.where(positive, model_transitions, 1.0)
     return jnp.sum(jnp.where(positive, transitions * jnp.log(ratio), 0.0), axis=-1)
 
 
 def score_norm_table(scores: Float[Array, "S A d"], q: float) -> Float[Array, "S A"]:
-    """‖∇ log π(a|s)‖_q of a table of scores."""
+    """‖∇ log π(a|s)‖_q for a table of scores."""
     return jnp.linalg.norm(scores, ord=q, axis=-1)
 
 
@@ -37,7 +37,7 @@ def _constant(mdp: tabular.MDP, *, printed: bool) -> Float[Array, ""]:
 
 
 def _expected(distribution: Float[Array, "S A"], kl: Float[Array, "S A"]) -> Float[Array, ""]:
-    # 0 · ∞ = 0: what is never reached does not matter, however wrong the model is there.
+    # 0 · ∞ = 0: a pair that is never reached does not matter, however wrong the model is there.
     return jnp.sum(jnp.where(distribution > 0, distribution * kl, 0.0))
 
 
@@ -49,7 +49,7 @@ def gradient_error(
     *,
     q: float,
 ) -> Float[Array, ""]:
-    """‖∇J - ∇J^MVG‖_q, the quantity that the bounds bound."""
+    """‖∇J - ∇J^MVG‖_q, the error that the bounds limit."""
     truth = tabular.policy_gradient(mdp, pi, scores)
     model = tabular.model_value_gradient(mdp, model_transitions, pi, scores)
     return jnp.linalg.norm(truth - model, ord=q)
@@ -66,7 +66,7 @@ def gradient_aware_bound(
 ) -> Float[Array, ""]:
     """Theorem 1: γ √2 Z R_max (1 - γ)^-3 √E_η[KL].
 
-    Holds with the exponent 3. With `printed=True` (exponent 2) it is not a bound.
+    It holds with exponent 3. With `printed=True` (exponent 2) it is not a bound.
     """
     norms = score_norm_table(scores, q)
     _, z = tabular.score_magnitude(mdp, pi, norms)
@@ -86,10 +86,10 @@ def gradient_unaware_bound(
 ) -> Float[Array, ""]:
     """The maximum-likelihood bound: γ √2 K R_max (1 - γ)^-3 √E_δ[KL], K the largest score norm.
 
-    Its printed proof takes ∫ δ_μ δ_{s',a'} for δ_μ, which is false, so neither that it holds nor
-    that it is looser than Theorem 1 follows. What the argument does give is an expectation under
-    the distribution of the second visit, `twice_visited_bound`. In random MDPs we have not seen
-    it violated with exponent 3, and have seen it below Theorem 1's.
+    Its printed proof replaces ∫ δ_μ δ_{s',a'} by δ_μ, which is wrong. So it does not follow that
+    the bound holds, nor that it is looser than Theorem 1. The argument does give an expectation
+    under the distribution of the second visit, `twice_visited_bound`. In random MDPs we have not
+    seen this bound violated with exponent 3, and have seen it below Theorem 1's.
     """
     largest = jnp.max(score_norm_table(scores, q))
     kl = kl_divergence(mdp.transitions, model_transitions)
@@ -105,9 +105,9 @@ def twice_visited_bound(
     *,
     q: float,
 ) -> Float[Array, ""]:
-    """A score-free bound that does hold: as Theorem 1 with every score norm at its largest, K.
+    """A score-free bound that does hold: Theorem 1 with the largest score norm, K, everywhere.
 
-    E_δ is replaced by the expectation under Σ δ_μ(s', a') δ_{s',a'}, the η of a constant score.
+    E_δ becomes the expectation under Σ δ_μ(s', a') δ_{s',a'}, the η of a constant score.
     """
     norms = score_norm_table(scores, q)
     flat = tabular.gradient_aware_distribution(mdp, pi, jnp.ones_like(norms))
@@ -123,11 +123,11 @@ class MomentConstants(NamedTuple):
 
 
 def moment_constants(*, chi1: float, chi2: float, chi3: float, discount: float) -> MomentConstants:
-    """The corollary's constants, with two slips of the paper mended.
+    """The corollary's constants, with two slips of the paper fixed.
 
     c_1² = χ_2 χ_3 (1 + γχ_1) / ((1 - γ)(1 - γχ_1)³) and c_2² = χ_2 / ((1 - γ)³(1 - γχ_1)). The
-    paper's c_2 also holds χ_3, which bounds log p̂ and does not enter the gradient's moment; and
-    χ_2 is to bound E[(π/π_b ‖score‖)²], one square less on the norm than printed.
+    paper's c_2 also contains χ_3, which bounds log p̂ and is not part of the gradient's moment. And
+    χ_2 must bound E[(π/π_b ‖score‖)²], one square less on the norm than printed.
 
     Args:
       chi1: bounds E_{π_b}[(π/π_b)²] in every state; below 1/γ.
@@ -147,7 +147,7 @@ def moment_constants(*, chi1: float, chi2: float, chi3: float, discount: float) 
 
 
 def deviation(*, n: int, d: int, pseudo_dimension: int, delta: float) -> float:
-    """ε of the finite-sample theorem: ξ Γ(ξ), ξ² = (v log(2eN/v) + log(8(d+1)/δ)) / N."""
+    """ε of the finite-sample theorem: ξ Γ(ξ), with ξ² = (v log(2eN/v) + log(8(d+1)/δ)) / N."""
     v = pseudo_dimension
     xi = math.sqrt((v * math.log(2 * math.e * n / v) + math.log(8 * (d + 1) / delta)) / n)
     return xi * (0.5 + math.sqrt(max(0.0, 1 + 0.5 * math.log(1 / xi))))
@@ -170,12 +170,12 @@ def finite_sample_bound(
     """The finite-sample theorem, for the fitted model and the estimated gradient.
 
     2 R_max (d^{1/q} c_2 ε + γ √(2 Z c_1 ε) (1 - γ)^-2) plus the best model's Theorem-1 bound, with
-    probability 1 - δ: the rescaling of δ inside ε already pays for all 2(d + 1) events, where the
-    paper states 1 - 4δ. `printed=True` gives the paper's exponents, one less in each term.
+    probability 1 - δ. The paper states 1 - 4δ, but the rescaling of δ inside ε already covers all
+    2(d + 1) events. `printed=True` gives the paper's exponents, one less in each term.
 
     Args:
-      n: trajectories.
-      d: policy parameters.
+      n: number of trajectories.
+      d: number of policy parameters.
       q: order of the norm.
       pseudo_dimension: v, of both hypothesis spaces.
       delta: δ.
@@ -184,7 +184,7 @@ def finite_sample_bound(
       reward_max: R_max.
       discount: γ.
       approximation: inf over the model class of E_η[KL].
-      printed: the constants as the paper prints them.
+      printed: use the constants as the paper prints them.
 
     Returns:
       The bound on ‖∇̂J - ∇J‖_q. It is vacuous for all but enormous `n`.
@@ -201,10 +201,10 @@ def finite_sample_bound(
 def counterexample(
     discount: float = 0.9,
 ) -> tuple[tabular.MDP, Float[Array, "S A S"], Float[Array, "S A"], Float[Array, "S A d"]]:
-    """A 3-state MDP in which the printed constant of Theorem 1 is no bound.
+    """A 3-state MDP in which Theorem 1 with its printed constant fails.
 
-    One decision in state 0 leads to a state that pays 1 for ever or to one that pays -1 for ever;
-    the model mixes the two up a little. The policy is a fair coin, softmax in two logits.
+    One decision in state 0 leads to a state that pays 1 for ever or to one that pays -1 for ever.
+    The model mixes the two up a little. The policy is a fair coin, a softmax of two logits.
 
     Returns:
       The MDP, the model's transitions, the policy and its scores.

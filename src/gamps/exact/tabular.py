@@ -1,8 +1,8 @@
-"""Finite MDPs by linear algebra: the truth that every estimator is tested against.
+"""Finite MDPs solved by linear algebra: the truth that every estimator is tested against.
 
-Policies enter as a table `pi [S, A]` of probabilities and, where scores are needed, a table
-`scores [S, A, d]` of ∇ log π(a|s). Terminal transitions are written either as an absorbing state
-of zero reward or as missing mass (rows of `transitions` that sum to less than one).
+Policies are given as a table `pi [S, A]` of probabilities and, where scores are needed, a table
+`scores [S, A, d]` of ∇ log π(a|s). A terminal transition is either an absorbing state of zero
+reward or missing mass (a row of `transitions` that sums to less than one).
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from gamps._utils.linear import solve
 
-# 2^16 steps: what is cut off is below 1e-28 at γ = 0.999.
+# 2^16 steps: the remainder is below 1e-28 at γ = 0.999.
 DOUBLINGS = 16
 
 
@@ -42,7 +42,7 @@ def policy_table(policy: Any, states: Any, n_actions: int) -> Float[Array, "S A"
 
 
 def score_table(policy: Any, states: Any, n_actions: int) -> Float[Array, "S A d"]:
-    """∇ log π(a|s), parameters flattened, at the observations `states`."""
+    """∇ log π(a|s) at the observations `states`, with parameters flattened."""
     parameters, static = eqx.partition(policy, eqx.is_inexact_array)
 
     def score(s: Any, a: Any) -> Array:
@@ -60,10 +60,10 @@ def _kernel(mdp: MDP, pi: Float[Array, "S A"]) -> Float[Array, "SA SA"]:
 
 
 def reachability(mdp: MDP, pi: Float[Array, "S A"]) -> Float[Array, "SA SA"]:
-    """δ_{s,a}(s', a'), one row a starting pair: (1 - γ) Σ_t (γK)^t.
+    """δ_{s,a}(s', a'), one row for each starting pair: (1 - γ) Σ_t (γK)^t.
 
-    Summed by doubling instead of solved, because sums of products of non-negative numbers are
-    exactly zero where nothing leads, and a bound multiplies them by infinite divergences.
+    Summed by doubling, not by a linear solve: sums of products of non-negative numbers are exactly
+    zero at pairs that cannot be reached, and a bound multiplies them by infinite divergences.
     """
 
     def double(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -80,8 +80,8 @@ def occupancy(
 ) -> Float[Array, "S A"]:
     """The discounted state-action distribution δ_μ = (1 - γ) Σ_t γ^t Pr(s_t = s, a_t = a).
 
-    With a horizon only its first terms are added, whose total is 1 - γ^horizon: what logs cut off
-    at that length can show.
+    With a horizon only the first terms are added, with a total of 1 - γ^horizon. That is what logs
+    cut off at that length can show.
     """
     start = (mdp.initial[:, None] * pi).ravel()
     if horizon is None:
@@ -98,7 +98,7 @@ def occupancy(
 def action_values(
     mdp: MDP, pi: Float[Array, "S A"], *, horizon: int | None = None
 ) -> Float[Array, "S A"]:
-    """Q(s, a): by one linear solve, or by `horizon` sweeps of dynamic programming."""
+    """Q(s, a), by one linear solve or by `horizon` sweeps of dynamic programming."""
     if horizon is None:
         mean = jnp.einsum("sa,sat->st", pi, mdp.transitions)
         eye = jnp.eye(len(pi), dtype=pi.dtype)
@@ -120,7 +120,7 @@ def state_values(mdp: MDP, pi: Float[Array, "S A"]) -> Float[Array, "S"]:
 def expected_return(
     mdp: MDP, pi: Float[Array, "S A"], *, horizon: int | None = None
 ) -> Float[Array, ""]:
-    """J = E_μ[V(s_0)], of the infinite or of the cut-off episode."""
+    """J = E_μ[V(s_0)], for infinite episodes or for those cut off at `horizon`."""
     return mdp.initial @ jnp.sum(pi * action_values(mdp, pi, horizon=horizon), axis=1)
 
 
@@ -159,7 +159,7 @@ def model_value_gradient(
     pi: Float[Array, "S A"],
     scores: Float[Array, "S A d"],
 ) -> Float[Array, "d"]:
-    """The MVG of eq. gradient_approximation: δ of the true MDP, Q of the model."""
+    """The MVG of eq. gradient_approximation, with δ of the true MDP and Q of the model."""
     imagined = eqx.tree_at(lambda m: m.transitions, mdp, model_transitions)
     return gradient_from(mdp, pi, scores, action_values(imagined, pi))
 
@@ -167,7 +167,7 @@ def model_value_gradient(
 def score_magnitude(
     mdp: MDP, pi: Float[Array, "S A"], norms: Float[Array, "S A"]
 ) -> tuple[Float[Array, "S A"], Float[Array, ""]]:
-    """The distribution ν of the score's size, and Z, its mean under δ_μ (Theorem weighting)."""
+    """The distribution ν of the score norm, and Z, its mean under δ_μ (Theorem weighting)."""
     mass = occupancy(mdp, pi) * norms
     total = jnp.sum(mass)
     return mass / total, total

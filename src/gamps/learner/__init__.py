@@ -1,7 +1,7 @@
-"""The default: a better policy from a log.
+"""The default learner: a better policy from a log.
 
-Climb on the log as far as it carries, then the all-action gradient in an ensemble of models, and
-hand out whichever more is promised of. Where states and actions are numbered, a table.
+It climbs on the log as far as the log supports, then on the all-action gradient in an ensemble of
+models, and returns the policy that promises more. Numbered states and actions get a table.
 """
 
 from gamps.learner.border import draw_border

@@ -1,7 +1,7 @@
-"""Where imagined episodes end: beyond the range of the log, as far as its own policy stays inside.
+"""Where imagined episodes end: beyond the range of the log, at a distance set by its own policy.
 
-A model is not to be believed where the log has never been, and kept inside it can never fall. How
-far outside is too far the logging policy tells: in the models it is to leave seldom.
+A model cannot be trusted where the log has never been; but if it is kept inside, it can never fall.
+The logging policy tells how far outside is too far: in the models it should leave only seldom.
 """
 
 import equinox as eqx
@@ -18,7 +18,7 @@ from gamps.search.values import Border
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
 
-WIDTHS = np.geomspace(1e-3, 10.0, 41)  # to choose from, as shares of the range
+WIDTHS = np.geomspace(1e-3, 10.0, 41)  # candidates, as shares of the range
 STARTS = 500
 
 
@@ -32,16 +32,16 @@ def draw_border(
     steps: int,
     seldom: float,
 ) -> Border:
-    """The narrowest border that the logging policy seldom meets within so many steps.
+    """Return the narrowest border that the logging policy seldom meets within `steps` steps.
 
     Args:
-      key: of states and noise.
-      policy: made the log.
-      model: whose trajectories are to end.
-      task: its end is no border.
-      log: where they start, and how low returns are.
-      steps: of an imagined trajectory.
-      seldom: share of the logging policy's that end at the border.
+      key: for states and noise.
+      policy: the policy that made the log.
+      model: the models that imagine trajectories.
+      task: a trajectory that it terminates does not count as ended by the border.
+      log: gives the starting states, and the lowest return.
+      steps: length of an imagined trajectory.
+      seldom: the largest share of the logging policy's trajectories that may end at the border.
     """
     beyond = np.asarray(_beyond(key, policy, model, task, log, steps), float)
     ended = [1 - np.exp(-((beyond / width) ** 2).sum(axis=0)).mean() for width in WIDTHS]

@@ -1,8 +1,8 @@
-"""The default where states and actions are numbered: exact values of a table that is not trusted.
+"""The default learner for numbered states and actions: exact values of a pessimistic table.
 
-Where a pair of state and action was seen n times, its frequencies count as n of n + ½ parts; the
-rest is the worst that the log has seen. So what was never tried is worth nothing, and what was
-tried once little more. The softmax climbs by natural gradients, which in a table are advantages.
+If a pair of state and action was seen n times, its frequencies count as n of n + ½ parts; the
+rest is the worst return in the log. So a pair that was never tried has the worst value, and one
+tried once little more. The softmax follows natural gradients, which in a table are advantages.
 """
 
 from typing import Any
@@ -22,17 +22,17 @@ from gamps.search import State
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, known_transitions
 
-DISTRUST = 0.5  # transitions to the worst, added to those of each pair
-RATE = 0.5  # of logits, in units of the first policy's advantages
-NEVER = -20.0  # logits do not fall further below the largest
+DISTRUST = 0.5  # transitions to the worst return, added to those of each pair
+RATE = 0.5  # step of the logits, in units of the first policy's advantages
+NEVER = -20.0  # logits fall at most this far below the largest
 
 
 class Table:
-    """The log of a finite problem as a table that is not trusted.
+    """The log of a finite problem as a pessimistic table.
 
     Attributes:
-      visits: `[S]`, how often each state was acted in.
-      starts: `[S]`, share of the episodes that start there.
+      visits: `[S]`, how many actions were taken in each state.
+      starts: `[S]`, share of the episodes that start in each state.
     """
 
     def __init__(self, log: Trajectories, task: Task, shape: tuple[int, int]) -> None:
@@ -56,7 +56,7 @@ class Table:
         self.starts = self.starts / self.starts.sum()
 
     def values(self, pi: np.ndarray, sweeps: int) -> np.ndarray:
-        """Q of a policy, `[S, A]`, with so many steps to go."""
+        """Q of a policy, `[S, A]`, with `sweeps` steps to go."""
         q = np.zeros(self.shape)
         for _ in range(sweeps):
             v = (pi * q).sum(axis=1)
@@ -72,14 +72,14 @@ def _outcomes(task: Task, kinds: Any) -> tuple[Array, Array]:
 
 
 class FiniteLearner:
-    """The default of finite problems, iteration by iteration, as `Learner` is of the others.
+    """The default learner for finite problems, one iteration at a time, with `Learner`'s methods.
 
     Args:
-      key: not used: nothing is random.
-      trajectories: the log, of numbered states and choices.
+      key: not used; nothing is random.
+      trajectories: the log, with numbered states and choices.
       task: reward, termination and discount.
-      behaviour: the policy that made the log, a table.
-      settings: the number of iterations.
+      behaviour: the policy that made the log, as a table.
+      settings: only the number of iterations is used.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class FiniteLearner:
             raise SettingError("behaviour", type(behaviour).__name__, fix)
         self.total = (Settings() if settings is None else settings).iterations
         self.task, self.behaviour = task, behaviour
+        self.controller: Policy = behaviour  # the search may start at a better one
         self.outcomes: Quality | None = None
         states, count = behaviour.weights.shape
         self.table = Table(trajectories, task, (states, count))
@@ -110,15 +111,15 @@ class FiniteLearner:
         self.unit = self._spread(first, q)
 
     def start(self) -> Progress:
-        """Before the first iteration."""
+        """The progress before the first iteration."""
         return Progress(State(self.behaviour, None, (), jnp.asarray(0)), self.behaviour)
 
     def like(self, run: RunState) -> Progress:
-        """The structure never changes."""
+        """A progress of the same structure, which never changes."""
         return self.start()._replace(run=run)
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
-        """Logits grow by advantages."""
+        """One iteration: add the advantages to the logits."""
         policy: Any = progress.state.policy
         iteration = progress.state.iteration
         pi = _table_of(policy)
@@ -149,7 +150,7 @@ class FiniteLearner:
 
 
 def is_finite(behaviour: Policy, log: Trajectories) -> bool:
-    """Whether a log is of numbered states and choices, and its policy a table."""
+    """Whether a log has numbered states and choices, and its policy is a table."""
     table = isinstance(behaviour, Boltzmann) and isinstance(behaviour.features, OneHot)
     return table and log.states.ndim == 2 and log.states.dtype.kind == "i"
 

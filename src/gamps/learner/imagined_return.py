@@ -1,4 +1,4 @@
-"""What an ensemble thinks of a policy: whole imagined episodes, member by member."""
+"""The return that an ensemble predicts for a policy, from whole imagined episodes."""
 
 from typing import Any
 
@@ -14,6 +14,8 @@ from gamps.search.values.rollouts import Border, draw, returns
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, counted_steps
 
+STARTS = 2_000  # first states that episodes are imagined from; of more, evenly spaced ones
+
 
 def worth(
     key: Key[Array, ""],
@@ -23,17 +25,17 @@ def worth(
     starts: Trajectories,
     border: Border | None = None,
 ) -> float:
-    """Imagined return from the logged starts, the mean over members."""
+    """The imagined return from the logged starts, averaged over members."""
     horizon = counted_steps(starts.n_steps, float(task.discount))
     by_member = _by_member(key, policy, model, task, starts, border, horizon)
     return float(np.mean(by_member, dtype=float))
 
 
 def promised(before: float, after: float, shown: float) -> float:
-    """What a policy is said to earn, less the models' error on the policy that they know best.
+    """The imagined return of a policy, minus the models' error on the policy that they know best.
 
-    Of the start the log shows what it earned. Models that are off by so much there are off at
-    least by as much elsewhere, and no smaller gain than that is believed.
+    The log shows what the start earned. Models that are off by some amount there are off by at
+    least as much elsewhere, so no smaller gain is believed.
 
     Args:
       before: imagined return of the start.
@@ -57,7 +59,7 @@ def _by_member(
     border: Border | None,
     horizon: int,
 ) -> Float[Array, "K"]:
-    firsts = log.states[:, 0]
+    firsts = log.states[:: -(-log.n_trajectories // STARTS), 0]
     rollouts = max(200 // len(firsts), 1)
     states = jnp.moveaxis(jnp.repeat(firsts, rollouts, axis=0), 0, -1)
 

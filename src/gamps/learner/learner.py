@@ -1,4 +1,4 @@
-"""The loop of the default: climb on the log, then in an ensemble, and ask what that is worth."""
+"""The default learner's loop: climb on the log, then in an ensemble, and estimate the gain."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,23 +42,23 @@ from gamps.search.weights import Ones
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, counted_steps, in_pieces, known_transitions
 
-FALL = 0.1  # of the learning rate, over a whole training
-UNITS = 2_000  # steps that tell a parameter's natural unit
-FEW = 20  # parameters whose steps need not be shortened
-LOOK = 10  # iterations between two looks at what the policy is worth
-KNOWN = 1e-3  # by how much logarithms of densities may differ from the logged ones
-BELIEVED = 0.5  # of a gain by the log's states, which are not those of another policy
+FALL = 0.1  # the learning rate at the end of training, relative to the start
+UNITS = 2_000  # logged steps used to estimate a parameter's natural unit
+FEW = 20  # with more parameters than this, steps are shortened
+LOOK = 10  # iterations between two estimates of the policy's return
+KNOWN = 1e-3  # largest difference between a policy's log-densities and the logged ones
+BELIEVED = 0.5  # share of a gain on the log that is believed: another policy sees other states
 
 
 class Learner:
-    """The default, iteration by iteration: `start`, then `step` until `total`.
+    """The default learner, one iteration at a time: `start`, then `step` until `total`.
 
     Args:
-      key: all randomness.
+      key: for all randomness.
       trajectories: the log.
       task: the known reward, termination and discount.
-      behaviour: the policy that made the log, where the search starts; a Gaussian, or a softmax.
-      classes: from `model_classes`, or your own; the first is fitted.
+      behaviour: the policy that made the log, where the search starts; a Gaussian or a softmax.
+      classes: model classes from `model_classes`, or your own; the first is fitted.
       settings: the same for every problem by default.
     """
 
@@ -78,7 +78,7 @@ class Learner:
             )
         s = Settings() if settings is None else settings
         if not isinstance(behaviour, (Gaussian, Boltzmann)):
-            fix = "Start from a Gaussian policy, or for choices from a Boltzmann"
+            fix = "Start from a Gaussian policy, or for choices from a Boltzmann policy"
             raise SettingError("behaviour", type(behaviour).__name__, fix)
         for name, least in (("iterations", 1), ("members", 2)):
             if getattr(s, name) < least:
@@ -91,19 +91,22 @@ class Learner:
         rewards = np.where(trajectories.mask, np.asarray(trajectories.rewards, np.float64), 0.0)
         powers = float(task.discount) ** np.arange(trajectories.n_steps)
         own = np.asarray(_made(behaviour, trajectories))
-        # Of a log of several controllers, the episodes of the one to start from.
+        # If several controllers made the log, use the episodes of the one to start from.
         self.shown = float((rewards @ powers)[own if own.any() else ~own].mean())
         self.search = _search(trajectories, task, behaviour, s)
         self.border: Border | None = None
+        self.controller: Policy = behaviour  # the search may start at a better one
         self.outcomes: Quality | None = None
+        self.say: Callable[[str], None] = silent  # told what the next minutes are spent on
+        self.compiled = False
         self.first: tuple[Policy, float | None] | None = None
 
     def start(self) -> Progress:
-        """Before the first iteration."""
+        """The progress before the first iteration."""
         return Progress(self.search.init(self.behaviour), self.behaviour)
 
     def like(self, run: RunState) -> Progress:
-        """A progress of the same structure, for arrays that were kept on disk."""
+        """A progress of the same structure, to be filled with arrays from disk."""
         progress = self.start()
         if run.model_class:
             kind = self.classes[run.model_class]
@@ -112,16 +115,22 @@ class Learner:
         return progress._replace(run=run)
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
-        """One iteration; the first climbs on the log, and some ask what the policy is worth."""
+        """One iteration; the first climbs on the log, and some estimate the policy's return."""
         key_fit, key_border, key_climb, key_worth = jax.random.split(self.key, 4)
         if self.first is None:
+            self.say("climbing on the log")
             self.first = self._climb_on_log(jax.random.fold_in(self.key, 4))
         if progress.state.model is None:
             first, promise = self.first
             progress = Progress(self.search.init(first), first, RunState(logged=promise))
+            self.say(f"fitting {self.settings.members} models to the log")
             progress = self._fit_models(key_fit, progress)
         if self.border is None and self.settings.border:
+            self.say("finding where the models can be trusted")
             self._draw_border(key_border, progress.state.model)
+        if not self.compiled:
+            self.say("compiling the search in the models")
+        self.compiled = True
         state, info, _ = search.run(self.search, key_climb, progress.state, iterations=1)
         progress = progress._replace(state=state)
         done = int(state.iteration)
@@ -135,7 +144,7 @@ class Learner:
         return progress, metrics
 
     def _climb_on_log(self, key: Array) -> tuple[Policy, float | None]:
-        """Once a process: the first policy, and what the log promises of it if it is another."""
+        """Once per process: the first policy, and what the log promises of it if it has changed."""
         s, units, discount = self.settings, self.search.units, float(self.task.discount)
         if not s.clip:
             return self.behaviour, None
@@ -151,7 +160,7 @@ class Learner:
         return eqx.tree_at(lambda p: p.log_std, climbed.policy, std), promise
 
     def _fit_models(self, key: Array, progress: Progress) -> Progress:
-        """An ensemble of the first class."""
+        """Fit an ensemble of the first class."""
         name, kind = next(iter(self.classes.items()))
         weights = known_transitions(self.trajectories).astype(float)
         model = ensemble(key, self.trajectories, weights, kind, self.settings.members)
@@ -159,7 +168,7 @@ class Learner:
         return progress._replace(state=progress.state._replace(model=model), run=run)
 
     def _draw_border(self, key: Array, model: Ensemble) -> None:
-        """Once a process: it follows from the models."""
+        """Once per process: the border follows from the models."""
         s = self.settings
         parts = (key, self.behaviour, model, self.task, self.trajectories)
         self.border = draw_border(*parts, steps=s.horizon, seldom=s.border)
@@ -167,9 +176,9 @@ class Learner:
         self.search = replace(self.search, values=replace(values, border=self.border))
 
     def _compare(self, key: Array, progress: Progress, first: Policy) -> Progress:
-        """Hand out the policy unless less is promised of it than the log shows of the first.
+        """Keep the policy, unless it promises less than the log shows for the first one.
 
-        Prefer the policy on ties, as between all that never fall: it has climbed on.
+        Prefer the policy on ties, such as between policies that never fall: it has climbed further.
         """
         policy, model, run = progress.state.policy, progress.state.model, progress.run
         parts = (model, self.task, self.trajectories, self.border)
@@ -195,22 +204,22 @@ def learn(
     settings: Settings | None = None,
     advance: Callable[[str], None] = silent,
 ) -> Outcome:
-    """A better policy than the one that made the log: all iterations of a `Learner`.
+    """Learn a better policy than the one that made the log: all iterations of a `Learner`.
 
     Args:
       trajectories: the log.
       task: the known reward, termination and discount.
       behaviour: the policy that made the log, where the search starts; a Gaussian, or for choices
-        a softmax. None starts at an affine one: the one that made the log, if its densities tell,
-        or one fitted to actions.
-      classes: from `model_classes`, or your own; the first is fitted. None takes observations and
-        actions as they are.
-      seed: of everything random: a number, or a key of `jax.random`.
+        a softmax. None starts from an affine policy: the one that made the log, if it can be
+        recognised from its densities, or one fitted to the actions.
+      classes: model classes from `model_classes`, or your own; the first is fitted. None uses
+        observations and actions without further features.
+      seed: for all randomness: a number, or a key of `jax.random`.
       settings: the same for every problem by default.
-      advance: called once an iteration, for a progress bar.
+      advance: called once per iteration, for a progress bar.
 
     Returns:
-      The learned policy, the ladder that leads to it, and what was decided.
+      The learned policy, the ladder that leads to it, and the decisions made on the way.
     """
     key = jax.random.key(seed) if isinstance(seed, int) else seed
     if behaviour is None:
@@ -238,15 +247,15 @@ def learn(
 
 
 def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settings) -> Search:
-    """In a model that is handed to it."""
+    """The search in a fitted model that it is given."""
     units = units_of(behaviour, trajectories)
     explore: Any = Sharpened(s.least_std ** (-1 / s.iterations))
     if isinstance(behaviour, Gaussian):
         std = jnp.exp(behaviour.log_std)
         explore = Annealed(s.first_std * std, s.least_std * std, s.iterations)
-        # The deviation is annealed, whatever its gradient says.
+        # The standard deviation follows a schedule, whatever its gradient.
         units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(std))
-    # Many parameters that move by one unit each move a policy by many.
+    # If many parameters move by one unit each, the policy moves by many.
     size = sum(leaf.size for leaf in jax.tree.leaves(units))
     units = jax.tree.map(lambda unit: unit * min(1.0, FEW / size) ** 0.5, units)
     return Search(
@@ -260,7 +269,7 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settin
             antithetic=False,
             sharing="rows",
         ),
-        # Summed over all choices, what is the same for them adds nothing.
+        # In a sum over all choices, a term that is the same for all adds nothing.
         baseline=OthersOfState() if behaviour.choices is None else NoBaseline(),
         learning_rate=s.learning_rate,
         pairs=AllActions(s.states, s.actions, s.roll),
@@ -273,20 +282,20 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settin
 
 @lru_cache(maxsize=8)
 def _falling_adam(total: int) -> optax.GradientTransformation:
-    """Kept: a new optimiser object would be a new program to compile."""
+    """Adam with a falling rate; cached, since a new object would be a new program to compile."""
     falling = optax.exponential_decay(1.0, total, FALL)
     return optax.chain(optax.scale_by_adam(), optax.scale_by_schedule(falling))
 
 
 @eqx.filter_jit
 def _made(policy: Policy, log: Trajectories) -> Bool[Array, "N"]:
-    """Which episodes have the densities that a policy gives them."""
+    """Which episodes have the densities that the policy gives them."""
     off = jnp.abs(log_probs(policy, log) - log.behaviour_log_prob)
     return jnp.max(jnp.where(log.mask, off, 0.0), axis=1) < KNOWN
 
 
-@eqx.filter_jit  # operation by operation, compilation would take seconds
+@eqx.filter_jit  # compiling each operation alone would take seconds
 def units_of(policy: Policy, log: Trajectories) -> Policy:
-    """Of some steps: a score of each would not fit into memory for a network and a long log."""
+    """Natural units from a sample of steps: a network's scores on a long log would fill memory."""
     at = drawn(jax.random.key(0), log.mask.astype(float), min(UNITS, log.mask.size))
     return natural_units(policy, single(log, *at))

@@ -1,4 +1,4 @@
-"""Kinds of models, and ensembles of one kind."""
+"""Model classes, and ensembles of one class."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from gamps.search.fitting import ClosedForm, Minibatches
 from gamps.search.fitting.members import bootstrapped
 from gamps.trajectories import Trajectories
 
-PASSES, UPDATES = 50, 3_200  # of the fit of a network, at most: more of them fit the noise
+PASSES, UPDATES = 50, 3_200  # at most, for the fit of a network: more would fit the noise
 
 STDS: dict[str, Any] = {"least_std": 0.1, "most_std": 5.0}
 NETWORK_FIT = Minibatches(
@@ -30,11 +30,11 @@ NETWORK_FIT = Minibatches(
 
 
 class ModelClass(NamedTuple):
-    """A kind of model, and how it is fitted.
+    """A class of models, and how to fit it.
 
     Attributes:
-      make: from a key and the log to a model that is not fitted yet.
-      fit: `fitting` part.
+      make: makes an unfitted model from a key and the log.
+      fit: a `fitting` part.
     """
 
     make: Callable[[Key[Array, ""], Trajectories], Model]
@@ -42,16 +42,16 @@ class ModelClass(NamedTuple):
 
 
 Classes = Mapping[str, ModelClass]
-"""Model classes by name; the first is the one that is fitted."""
+"""Model classes by name; the first one is fitted."""
 
 
 def model_classes(
     features: Callable[[Any, Any], Float[Array, "F"]] = concatenated, *, rectified: bool = False
 ) -> Classes:
-    """A network, which the default takes, and a quadratic, on the same features of (s, a).
+    """A network, which the default learner uses, and a quadratic, on the same features of (s, a).
 
     Args:
-      features: of one observation and one action; what the actuators do belongs here.
+      features: features of one observation and one action; put what the actuators do here.
       rectified: whether an observation never grows; see `models.GaussianDifference`.
     """
 
@@ -77,7 +77,7 @@ def _closed(features: Any, log: Trajectories, rectified: bool) -> LinearGaussian
     return LinearGaussianModel(zeros, zeros, features, least, reweighted=True, rectified=rectified)
 
 
-# One program each: of an initialisation's dozens of small ones, most of the time is compilation.
+# One program each: an initialisation as dozens of small programs would mostly be compilation.
 made = eqx.filter_jit(lambda make, key, log: make(key, log))
 fitted = eqx.filter_jit(lambda fit, key, model, log, weights: fit(key, model, log, weights)[0])
 _bootstrapped = eqx.filter_jit(bootstrapped)
@@ -90,9 +90,9 @@ def ensemble(
     kind: ModelClass,
     members: int,
 ) -> Ensemble:
-    """Members of one kind, each fitted to its own bootstrap of the weighted log.
+    """An ensemble of one class, each member fitted to its own bootstrap of the weighted log.
 
-    One after the other, by one program.
+    The members are fitted one after the other, by one program.
     """
 
     def member(key_make: Array, key: Array) -> Model:

@@ -1,9 +1,9 @@
-"""What to try next in the plant itself: parameters drawn around the best, and the models' choice.
+"""Trials to run next in the plant: parameters drawn around the best, and the models' choice.
 
-The cross-entropy method over whole episodes. Its elites are the parameters that earned most of all
-that were ever tried. Half of the next ones are drawn around them, the better half of twice as many
-by the models. The others are where the same method arrives within the models, which start from
-there: a wrong model costs an episode, and the episode mends the model.
+This is the cross-entropy method over whole episodes. Its elites are the parameters that earned most
+among all that were ever tried. Half of the next trials are drawn around the elites: the models keep
+the better half of twice as many draws. The other trials come from running the same method within
+the models, from the same start. A wrong model costs an episode, and the episode corrects the model.
 """
 
 from typing import Any, NamedTuple
@@ -24,13 +24,13 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories, known_transitions
 
 MEMBERS = 3
-POOL, GENERATIONS, BEST = 400, 6, 0.1  # of the search within the models
-STARTS = 8  # that a candidate is imagined from
-LEAST = 0.1  # of its unit, what is drawn of a parameter that all elites agree on
+POOL, GENERATIONS, BEST = 400, 6, 0.1  # for the search within the models
+STARTS = 8  # starting states that each candidate is imagined from
+LEAST = 0.1  # spread of a parameter that all elites agree on, in its unit
 
 
 class Elites(NamedTuple):
-    """Where to try.
+    """Where to draw the next trials.
 
     Attributes:
       centre: mean of the elites' parameters.
@@ -42,24 +42,24 @@ class Elites(NamedTuple):
 
 
 def parameters_of(policy: Policy) -> Float[np.ndarray, "D"]:
-    """All numbers of a policy in one row."""
+    """All parameters of a policy as one row."""
     return np.asarray(ravel_pytree(eqx.filter(policy, eqx.is_inexact_array))[0])
 
 
 def with_parameters(policy: Policy, row: Any) -> Policy:
-    """A policy like another, with other numbers."""
+    """The same policy with other parameters."""
     numbers, rest = eqx.partition(policy, eqx.is_inexact_array)
     there: Policy = eqx.combine(ravel_pytree(numbers)[1](jnp.asarray(row)), rest)
     return there
 
 
 def unit_parameters(policy: Policy, log: Trajectories) -> Float[np.ndarray, "D"]:
-    """By how much each number may change before the policy is another; zero for its deviation."""
+    """How far each parameter may move before the policy differs; zero for its deviation."""
     units: Any = units_of(policy, log)
     if isinstance(policy, Gaussian):
         units = eqx.tree_at(lambda p: p.log_std, units, jnp.zeros_like(policy.log_std))
     row = parameters_of(units)
-    # Many numbers that change by one unit each change a policy by many.
+    # If many parameters change by one unit each, the policy changes by many.
     return row * min(1.0, FEW / max(int((row > 0).sum()), 1)) ** 0.5
 
 
@@ -69,7 +69,7 @@ def elites(
     count: int,
     units: Float[np.ndarray, "D"],
 ) -> Elites:
-    """Of all that was tried, the best by what it earned."""
+    """Mean and spread of the `count` trials that earned most."""
     best = tried[np.argsort(-earned, kind="stable")[:count]]
     return Elites(best.mean(axis=0), best.std(axis=0) + LEAST * units)
 
@@ -77,18 +77,18 @@ def elites(
 def fit(
     key: Key[Array, ""], log: Trajectories, kind: ModelClass, *, members: int = MEMBERS
 ) -> Ensemble:
-    """Models of all that was logged, whoever acted."""
+    """Fit models to the whole log, whichever policy acted."""
     return ensemble(key, log, known_transitions(log).astype(float), kind, members)
 
 
 class Imagination(NamedTuple):
-    """Models in which candidates live whole episodes.
+    """Models that imagine whole episodes of candidates.
 
     Attributes:
-      model: of all that was logged.
+      model: fitted to the whole log.
       task: reward, termination and discount.
       starts: `[S, ...]`, observations that episodes start with.
-      steps: of an episode.
+      steps: length of an episode.
     """
 
     model: Ensemble
@@ -97,8 +97,8 @@ class Imagination(NamedTuple):
     steps: int
 
     def worth(self, key: Key[Array, ""], policy: Policy, rows: np.ndarray) -> np.ndarray:
-        """Return of each row's policy, the mean over models; a policy like them gives the class."""
-        # Blocks of one size: another would be another program.
+        """The return of each row's policy, averaged over models; `policy` gives the structure."""
+        # Blocks of one size: another size would be another program.
         whole = np.resize(rows, (-(-len(rows) // POOL) * POOL, rows.shape[1]))
         blocks = [
             _imagined(key, jnp.asarray(block), policy, *self)
@@ -115,14 +115,14 @@ def propose(
     policy: Policy,
     within: Imagination | None,
 ) -> Float[np.ndarray, "count D"]:
-    """What to try next, one row an episode.
+    """Parameters for the next trials, one row for each episode.
 
     Args:
-      key: all randomness.
-      around: where.
-      count: how many.
-      policy: one like them.
-      within: models that screen what is drawn, and that half of it is searched in; or None.
+      key: for all randomness.
+      around: the elites to draw around.
+      count: number of trials.
+      policy: gives the structure of the policies.
+      within: models that screen the draws and in which half of the trials are searched; or None.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
 

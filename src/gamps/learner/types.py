@@ -1,4 +1,4 @@
-"""What the default is set by, what it carries along, and what it hands out."""
+"""The default learner's settings, its state between iterations, and its result."""
 
 from typing import Any, NamedTuple
 
@@ -8,23 +8,23 @@ from gamps.policies import Policy
 
 
 class Settings(NamedTuple):
-    """What is the same in every problem.
+    """Settings of the default learner, the same for every problem by default.
 
     Attributes:
       iterations: policy steps in the models.
       learning_rate: in natural units, falling to a tenth over all iterations.
-      first_std: of the policy, relative to the behaviour's standard deviation.
+      first_std: the policy's first standard deviation, relative to the logging policy's.
       least_std: the same at the end.
-      trace: of the advantages that are climbed on before the models, λ.
-      clip: of the ratios there; 0 starts in the models at once.
-      states: logged states an iteration.
-      actions: fresh ones at each.
-      roll: imagined steps that states are moved on, at most.
-      horizon: imagined steps of a value.
-      members: of the ensemble.
-      border: share of the logging policy's imagined trajectories that end beyond the range of the
-        log, which says how far beyond; 0 lets none end there.
-      largest_kl: of one step.
+      trace: λ of the advantages used on the log, before the models.
+      clip: clipping of the ratios there; 0 starts in the models at once.
+      states: logged states per iteration.
+      actions: fresh actions at each state.
+      roll: the largest number of imagined steps by which states are moved on.
+      horizon: imagined steps for a value.
+      members: models in the ensemble.
+      border: share of the logging policy's imagined trajectories that may end beyond the range of
+        the log; this sets how far beyond. With 0 none end there.
+      largest_kl: largest KL divergence of one step.
     """
 
     iterations: int = 80
@@ -43,20 +43,20 @@ class Settings(NamedTuple):
 
 
 class RunState(NamedTuple):
-    """Decisions and findings of a training so far, such as JSON holds.
+    """Decisions and results of training so far, as JSON values.
 
     Attributes:
-      best: the iteration whose policy would be handed out; 0 is the first, None before anything
-        was compared.
-      best_promise: what is promised of that policy's return; None where nothing is.
-      stopped: why the training ended by itself; empty while it goes on.
-      model_class: of the ensemble, by its name; empty before it is fitted, and without one.
-      logged: what is promised of the policy that was climbed on the log alone, which is then the
-        first; None where that led nowhere, and the first made the log.
-      start: imagined return of the policy that made the log; None before the first look.
-      estimate: the same of the policy.
-      promise: the estimate, less what the models get wrong of `start`; an opinion of a policy
-        that was made to please them, and no bound.
+      best: the iteration whose policy would be returned now; 0 is the first policy, None before
+        any comparison.
+      best_promise: promised return of that policy; None if nothing is promised.
+      stopped: why training ended by itself; empty while it continues.
+      model_class: name of the ensemble's class; empty without an ensemble or before it is fitted.
+      logged: promised return of the policy that climbed on the log alone, which is then the first
+        policy; None if that climb gained nothing and the first policy is the one that made the log.
+      start: imagined return of the policy that made the log; None before the first estimate.
+      estimate: imagined return of the policy.
+      promise: the estimate minus the models' error on `start`. It is the models' opinion of a
+        policy that was optimised in them, not a bound.
     """
 
     best: int | None = None
@@ -70,12 +70,12 @@ class RunState(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a training carries from one iteration to the next.
+    """What training carries from one iteration to the next.
 
     Attributes:
-      state: of the search, with policy and model.
-      best: the policy that would be handed out now.
-      run: decisions and findings so far.
+      state: state of the search, with policy and model.
+      best: the policy that would be returned now.
+      run: decisions and results so far.
     """
 
     state: search.State
@@ -84,15 +84,15 @@ class Progress(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The policy that was learned, and how it came about.
+    """The learned policy, and how it was found.
 
     Attributes:
-      policy: the one to hand out.
-      ladder: policies on the way to it, the nearest to the logging one first: what
-        `gamps.evaluate` is to judge, by episodes that were not learned from.
-      last: the policy of the last iteration; handed out unless more is promised of the first.
-      run: decisions and findings.
-      model: an ensemble.
+      policy: the learned policy.
+      ladder: policies on the way to it, the closest to the logging policy first. Pass it to
+        `gamps.evaluate`, with episodes that were not learned from.
+      last: the policy of the last iteration; it is `policy` unless the first promises more.
+      run: decisions and results.
+      model: the ensemble.
     """
 
     policy: Policy

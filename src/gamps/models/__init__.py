@@ -3,7 +3,7 @@
 from gamps.models.ensemble import Ensemble, LogRange
 from gamps.models.features import Quadratic, RandomFourier, products
 from gamps.models.finite import ActionEffect, Tabular
-from gamps.models.gaussian import GaussianDifference, WithChoice, concatenated
+from gamps.models.gaussian import GaussianDifference, WithChoice, WithinLimits, concatenated
 from gamps.models.linear_gaussian import LinearGaussianModel
 from gamps.models.mlp_gaussian import MLPGaussianModel
 from gamps.models.outcomes import Quality, learned_task, quality
@@ -24,6 +24,7 @@ __all__ = [
     "RandomFourier",
     "Tabular",
     "WithChoice",
+    "WithinLimits",
     "concatenated",
     "learned_task",
     "products",

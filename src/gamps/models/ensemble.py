@@ -1,4 +1,4 @@
-"""Several models as one: their mixture, within the range of their log."""
+"""Several models as one: a mixture that stays within the range of the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gamps.trajectories import Trajectories
 
 
 class LogRange(eqx.Module):
-    """What the log says about where a model may be believed.
+    """The range of the log, within which a model may be trusted.
 
     Attributes:
       low: `[D]`, the least observation of the log in each dimension; imagined ones stay above.
-      high: `[D]`, the largest.
+      high: `[D]`, the largest; imagined ones stay below.
       unit: `[D]`, standard deviation of the logged differences.
     """
 
@@ -30,14 +30,14 @@ class LogRange(eqx.Module):
 
     @classmethod
     def of(cls, trajectories: Trajectories) -> LogRange:
-        """Of a log."""
+        """Compute the range of a log."""
         mask = trajectories.mask[..., None]
         observations, following = trajectories.states, trajectories.next_states
         count = jnp.sum(mask)
         differences = following - observations
         mean = jnp.sum(jnp.where(mask, differences, 0.0), axis=(0, 1)) / count
         square = jnp.sum(jnp.where(mask, (differences - mean) ** 2, 0.0), axis=(0, 1)) / count
-        observed = trajectories.observations  # padding repeats real ones
+        observed = trajectories.observations  # padding repeats real observations
         return cls(
             jnp.min(observed, axis=(0, 1)),
             jnp.max(observed, axis=(0, 1)),
@@ -49,11 +49,10 @@ class Ensemble(Model):
     """Each transition follows one of the members, all equally likely.
 
     Attributes:
-      members: a model whose every array has a leading axis of members, as
-        `eqx.filter_vmap(make)(keys)` gives.
-      size: how many.
-      support: keeps what the ensemble imagines in the range of the log; None leaves observations
-        as they come.
+      members: a model whose arrays all have a leading axis of members, as
+        `eqx.filter_vmap(make)(keys)` returns.
+      size: number of members.
+      support: keeps imagined observations within the range of the log; None leaves them unchanged.
     """
 
     members: Any
@@ -66,15 +65,15 @@ class Ensemble(Model):
             raise SettingError(
                 "members",
                 f"leading axes of {sorted(sizes)} for size {self.size}",
-                "Build them by eqx.filter_vmap(make)(jax.random.split(key, size))",
+                "Build them with eqx.filter_vmap(make)(jax.random.split(key, size))",
             )
 
     def member(self, i: int) -> Any:
-        """One of them alone."""
+        """Member `i` alone."""
         return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, self.members)
 
     def alone(self, arrays: Any) -> Model:
-        """One member, within the ensemble's support, by its arrays."""
+        """The member with these arrays, within the ensemble's support."""
         if self.support is None:
             member: Model = eqx.combine(arrays, self.members)
             return member
@@ -82,45 +81,45 @@ class Ensemble(Model):
         return Ensemble(members, 1, self.support)
 
     def _each(self, method: str, *arguments: Any) -> Any:
-        """A method of every member, on the same arguments; members as the leading axis."""
+        """Call a method of every member with the same arguments; members are the leading axis."""
         apply = eqx.filter_vmap(
             lambda member: getattr(member, method)(*arguments), in_axes=(eqx.if_array(0),)
         )
         return apply(self.members)
 
     def log_prob(self, observation: Any, action: Any, next_observation: Any) -> Float[Array, ""]:
-        """Of the mixture."""
+        """Log-density of the mixture."""
         each = self._each("log_prob", observation, action, next_observation)
         return jax.nn.logsumexp(each) - jnp.log(self.size)
 
     @property
     def noise_size(self) -> int:
-        """One number for the choice of the member, the rest is the member's own."""
+        """One number to choose the member; the member uses the rest."""
         return 1 + int(self.members.noise_size)
 
     def step(self, observation: Any, action: Any, noise: Float[Array, "Z"]) -> Any:
-        """The next observation of the member that the first number chooses, within the range."""
+        """The next observation of the member that the first number selects, within the range."""
         return self.step_and_beyond(observation, action, noise)[0]
 
     def step_and_beyond(
         self, observation: Any, action: Any, noise: Float[Array, "Z"]
     ) -> tuple[Any, Float[Array, ""]]:
-        """A step, and how far beyond the range of the log it would have led."""
+        """The next observation, and how far outside the log's range it would have been."""
         each = self._each("step", observation, action, noise[1:])
         return self.confined(self.choose(each, noise[:1]))
 
     def choose(self, each: Float[Array, "K ..."], noise: Float[Array, "1"]) -> Float[Array, "..."]:
-        """One of the members' next observations, by a standard normal number."""
+        """Select one of the members' next observations by a standard normal number."""
         chosen = categorical(jnp.zeros(self.size, noise.dtype), noise)
-        # All are computed and one is picked: a gather of weights for each column is far slower.
+        # Computing all and picking one is far faster than gathering weights for each column.
         picked = jnp.arange(self.size) == chosen
         picked = picked.reshape(-1, *(1,) * (each.ndim - 1))
         return jnp.sum(jnp.where(picked, each, 0), axis=0).astype(each.dtype)
 
     def confined(self, following: Float[Array, "D"]) -> tuple[Float[Array, "D"], Float[Array, ""]]:
-        """What was imagined, within the range of the log, and how far beyond it it lay.
+        """Clip an imagined observation to the log's range; also returns how far outside it was.
 
-        One is the width of the range, summed over the dimensions.
+        The distance is in widths of the range, summed over the dimensions.
         """
         if self.support is None:
             return following, jnp.zeros((), following.dtype)

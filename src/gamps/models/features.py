@@ -1,4 +1,4 @@
-"""What a closed-form model is linear in: richer functions of observation and action."""
+"""Features for closed-form models: richer functions of observation and action."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(6))  # of Tayl
 
 
 def products(x: Float[Array, "n"]) -> Float[Array, "F"]:
-    """One, the entries, and all products of two of them."""
-    # Of (1, x), so that two gathers make them all: joined pieces, mapped over columns, would be
-    # turned around twice.
+    """One, the entries, and all products of two entries."""
+    # Products of (1, x), so that two gathers make them all: concatenated pieces, mapped over
+    # columns, would be transposed twice.
     rows, columns = np.triu_indices(len(x) + 1)
     extended = jnp.pad(x, (1, 0), constant_values=1)
     return extended[rows] * extended[columns]
 
 
 def cosine(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """To 1e-6 in single precision, in a fifth of the time that the compiler's takes on a CPU.
+    """Cosine, to 1e-6 in single precision, in a fifth of the compiler's time on a CPU.
 
-    A number of turns, less the whole ones; a quarter from there is a sine of at most a right angle.
+    It counts turns, drops the whole ones, and shifts by a quarter: the sine of at most a right
+    angle.
     """
     if x.dtype != jnp.float32:
         return jnp.cos(x)
@@ -45,7 +46,7 @@ def cosine(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 class Quadratic(eqx.Module):
-    """One, all entries of the base features, and all their products of two.
+    """One, all entries of the base features, and all products of two of them.
 
     Attributes:
       base: features of one observation and one action; their concatenation by default.
@@ -66,7 +67,7 @@ class RandomFourier(eqx.Module):
     """One, the base features, and random cosines of them: an approximate Gaussian kernel.
 
     Attributes:
-      frequencies: `[F, n]`, drawn once, of the features as they are.
+      frequencies: `[F, n]`, drawn once, for features that are not standardised.
       phases: `[F]`.
       base: features of one observation and one action; their concatenation by default.
     """
@@ -85,7 +86,7 @@ class RandomFourier(eqx.Module):
         width: float = 2.0,
         base: Features = concatenated,
     ) -> RandomFourier:
-        """Cosines of a kernel whose width is `width` standard deviations of the log."""
+        """Draw cosines for a kernel whose width is `width` standard deviations of the log."""
         x = jax.vmap(base)(flat(trajectories.states), flat(trajectories.actions))
         used = flat(trajectories.mask)[:, None]
         share = used / jnp.sum(used)

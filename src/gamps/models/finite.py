@@ -1,4 +1,4 @@
-"""Models of finitely many states and actions."""
+"""Models for finitely many states and actions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gamps.models.types import FiniteModel
 
 
 def _log_frequencies(counts: Float[Array, "..."]) -> Float[Array, "..."]:
-    # The floor keeps logits finite where nothing was seen: it is nothing beside a count that is
-    # not itself near underflow, and a row without any weight becomes uniform.
+    # The floor keeps logits finite where nothing was seen: it is negligible compared with a count
+    # that is not itself near underflow, and a row without any weight becomes uniform.
     return jnp.log(jnp.maximum(counts, jnp.finfo(counts.dtype).tiny))
 
 
 class ActionEffect(FiniteModel):
-    """The paper's gridworld model: the effect of an action, whatever the state.
+    """The paper's gridworld model: the effect of an action is the same in every state.
 
     p̂(m|s, a) = softmax(W)_{a,m}; the rule from effect to next state is known. An observation is
     the pair (state, effect that led there), so that the log shows the effect even where a wall
@@ -43,7 +43,7 @@ class ActionEffect(FiniteModel):
     def step(
         self, observation: Int[Array, "2"], action: Int[Array, ""], noise: Float[Array, "1"]
     ) -> Int[Array, "2"]:
-        """The effect that the noise chooses, by the known rule."""
+        """Select an effect by the noise and apply the known rule."""
         effect = categorical(self.logits[action], noise).astype(observation.dtype)
         return jnp.stack([self.successors[observation[0], effect], effect])
 
@@ -64,21 +64,21 @@ class ActionEffect(FiniteModel):
         """Weighted counts of (action, effect)."""
         del observations
         n_actions, n_effects = self.logits.shape
-        # A product of one-hot matrices, not a scatter, which the CPU takes one by one.
+        # A product of one-hot matrices: a CPU processes a scatter one entry at a time.
         did = jax.nn.one_hot(actions, n_actions, dtype=weights.dtype) * weights[:, None]
         return did.T @ jax.nn.one_hot(next_observations[:, 1], n_effects, dtype=weights.dtype)
 
     def from_statistics(self, statistics: Float[Array, "A E"]) -> ActionEffect:
-        """Weighted frequencies of the effects of each action."""
+        """Fit by the weighted frequencies of the effects of each action."""
         return ActionEffect(_log_frequencies(statistics), self.successors)
 
     def transitions(self) -> Float[Array, "S A S"]:
-        """Effects pushed through the known rule."""
+        """Effects translated to next states by the known rule."""
         reached = jax.nn.one_hot(self.successors, len(self.successors), dtype=self.logits.dtype)
         return jnp.einsum("ae,set->sat", jax.nn.softmax(self.logits, axis=-1), reached)
 
     def states(self) -> Int[Array, "S 2"]:
-        """Each state, as reached by the last effect (staying, in the gridworld)."""
+        """One observation per state, reached by the last effect (staying, in the gridworld)."""
         n_states, n_effects = self.successors.shape
         return jnp.stack([jnp.arange(n_states), jnp.full(n_states, n_effects - 1)], axis=1)
 
@@ -105,7 +105,7 @@ class Tabular(FiniteModel):
     def step(
         self, observation: Int[Array, ""], action: Int[Array, ""], noise: Float[Array, "1"]
     ) -> Int[Array, ""]:
-        """The next state that the noise chooses."""
+        """The next state that the noise selects."""
         return categorical(self.logits[observation, action], noise).astype(observation.dtype)
 
     def sample(
@@ -126,7 +126,7 @@ class Tabular(FiniteModel):
         return counts.at[observations, actions, next_observations].add(weights)
 
     def from_statistics(self, statistics: Float[Array, "S A S"]) -> Tabular:
-        """Weighted frequencies; a pair never seen becomes uniform."""
+        """Fit by weighted frequencies; a pair never seen becomes uniform."""
         return Tabular(_log_frequencies(statistics))
 
     def transitions(self) -> Float[Array, "S A S"]:
@@ -134,7 +134,7 @@ class Tabular(FiniteModel):
         return jax.nn.softmax(self.logits, axis=-1)
 
     def states(self) -> Int[Array, "S"]:
-        """States are their own observations."""
+        """The numbers of the states, which are their observations."""
         return jnp.arange(len(self.logits))
 
     def index(self, observation: Int[Array, ""]) -> Int[Array, ""]:

@@ -15,15 +15,15 @@ def concatenated(
     observation: Float[Array, "D"], action: Float[Array, "A"]
 ) -> Float[Array, "D_plus_A"]:
     """Observation and action as one vector: the usual input of a model."""
-    # Padded and added: mapped over columns, a concatenation would be turned around twice.
+    # Padded and added: mapped over columns, a concatenation would be transposed twice.
     return jnp.pad(observation, (0, len(action))) + jnp.pad(action, (len(observation), 0))
 
 
 class WithChoice(eqx.Module):
-    """Observation and choice as one vector, in which the choice is a one among zeros.
+    """Observation and choice as one vector, with the choice one-hot.
 
     Attributes:
-      count: of choices.
+      count: number of choices.
 
     Examples:
       >>> WithChoice(3)(jnp.array([0.5]), jnp.asarray(2)).tolist()
@@ -38,10 +38,33 @@ class WithChoice(eqx.Module):
         return concatenated(observation, chosen)
 
 
-class GaussianDifference(Model):
-    """s' = s + ε, or s' = s - max(0, ε) if rectified, with ε normal; what is left are its moments.
+class WithinLimits(eqx.Module):
+    """Observation and action as one vector, with the action clipped as the actuators clip it.
 
-    The rectified form, minigolf's, never moves up: its density has a point mass where s' = s.
+    Attributes:
+      low: `[A]`, the least action that makes a difference.
+      high: `[A]`, the largest action that makes a difference.
+
+    Examples:
+      >>> features = WithinLimits(jnp.array([-1.0]), jnp.array([1.0]))
+      >>> features(jnp.array([0.5]), jnp.array([3.0])).tolist()
+      [0.5, 1.0]
+    """
+
+    low: Float[Array, "A"]
+    high: Float[Array, "A"]
+
+    def __call__(self, observation: Float[Array, "D"], action: Float[Array, "A"]) -> Any:
+        """`[D + A]`."""
+        # In a model the limits are constants, not parameters.
+        limits = jax.lax.stop_gradient((self.low, self.high))
+        return concatenated(observation, jnp.clip(action, *limits))
+
+
+class GaussianDifference(Model):
+    """s' = s + ε, or s' = s - max(0, ε) if rectified; ε is normal, subclasses give its moments.
+
+    The rectified form, used for minigolf, never moves up: its density has a point mass at s' = s.
 
     Attributes:
       rectified: s' = s - max(0, ε) instead of s' = s + ε.
@@ -56,7 +79,7 @@ class GaussianDifference(Model):
     def difference(
         self, observations: Float[Array, "*n D"], next_observations: Float[Array, "*n D"]
     ) -> Float[Array, "*n D"]:
-        """The ε of a transition, where the rectifier has not cut it off."""
+        """The ε of a transition, unless the rectifier cut it off."""
         if self.rectified:
             return observations - next_observations
         return next_observations - observations
@@ -64,7 +87,7 @@ class GaussianDifference(Model):
     def log_prob(
         self, observation: Float[Array, "D"], action: Any, next_observation: Float[Array, "D"]
     ) -> Float[Array, ""]:
-        """Log-density of ε, and log-probability of staying where the rectifier cuts off."""
+        """Log-density of ε, or log-probability of staying where the rectifier cuts it off."""
         mean, std = self.moments(observation, action)
         difference = self.difference(observation, next_observation)
         density = norm.logpdf(difference, mean, std)

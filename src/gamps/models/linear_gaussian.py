@@ -18,18 +18,18 @@ from gamps.models.types import ClosedFormModel
 
 # Relative to the diagonal: keeps the solve finite when all weight is on one transition.
 RIDGE = 1e-6
-# Of the usual standard deviation: the least that a reweighted model believes in.
+# The least standard deviation of a reweighted model, as a share of the usual one.
 LEAST_SHARE = 0.25
 SMALLEST = 1e-9  # where a dimension is predicted exactly, or never changes
-UNBIASED = math.sqrt(math.pi / 2)  # the standard deviation of a normal over its mean deviation
+UNBIASED = math.sqrt(math.pi / 2)  # standard deviation of a normal over its mean deviation
 
 
 class RegressionStats(NamedTuple):
-    """Weighted sums over transitions; those of two shards add up.
+    """Weighted sums over transitions; sums of two shards add up.
 
     Attributes:
       gram: `[F, F]`, Σ ω φ φᵀ.
-      precise: `[D, F, F]`, Σ ω φ φᵀ / σ², for means that are weighted by precision; else None.
+      precise: `[D, F, F]`, Σ ω φ φᵀ / σ², for means weighted by precision; otherwise None.
       differences: `[F, D]`, Σ ω φ ε, divided by σ² if there is `precise`.
       deviations: `[F, D]`, Σ ω φ |ε - mean|.
       usual: `[2, D]`, Σ ω |ε - mean| and Σ ω.
@@ -49,16 +49,16 @@ def _one_dimension(gram: Float[Array, "F F"], moments: Float[Array, "F"]) -> Flo
 class LinearGaussianModel(GaussianDifference, ClosedFormModel):
     """ε ~ N(V_μᵀ φ(s, a), V_σᵀ φ(s, a)).
 
-    The closed-form fit is weighted least squares of ε on φ in a first pass over the log, and of
-    |ε - mean| √(π/2), whose expectation is the standard deviation, in a second.
+    The closed-form fit is weighted least squares: of ε on φ in a first pass over the log, and of
+    |ε - mean| √(π/2), whose expectation is the standard deviation, in a second pass.
 
     Attributes:
       mean_weights: `[F, D]`, V_μ.
       std_weights: `[F, D]`, V_σ.
       features: φ, a function of one observation and one action; their concatenation by default.
-      least_std: floor of the standard deviation, since a linear function may turn negative.
-      reweighted: repeat both regressions with every transition weighted by 1/σ² of the last ones,
-        by which what is uncertain does not drown what is not.
+      least_std: floor of the standard deviation, since a linear function may become negative.
+      reweighted: repeat both regressions with every transition weighted by 1/σ² of the previous
+        fit, so that uncertain transitions do not drown out certain ones.
     """
 
     mean_weights: Float[Array, "*seeds F D"]
@@ -69,16 +69,16 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
 
     @property
     def noise_size(self) -> int:
-        """One number a dimension of the observation."""
+        """One number per dimension of the observation."""
         return int(self.mean_weights.shape[-1])
 
     @property
     def passes(self) -> int:
-        """The second is for the standard deviation around the mean that the first found."""
+        """Two, mean then standard deviation around it; four if `reweighted`."""
         return 4 if self.reweighted else 2
 
     def moments(self, observation: Any, action: Any) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
-        """Both linear in the features."""
+        """Mean and standard deviation of ε, both linear in the features."""
         features = self.features(observation, action)
         least = jax.lax.stop_gradient(self.least_std)
         std = jnp.maximum(self.std_weights.T @ features, least)
@@ -91,8 +91,8 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
         next_observations: Float[Array, "n D"],
         weights: Float[Array, "n"],
     ) -> RegressionStats:
-        """Sums for both regressions, the second around the present mean."""
-        # By columns: a feature is then a row, and rows are what the products of two are made of.
+        """Sums for both regressions, the second around the current mean."""
+        # By columns, so that a feature is a row: products of two features multiply rows.
         features = jax.vmap(self.features, out_axes=-1)(observations, actions)
         differences = self.difference(observations, next_observations).T
         weighted = features * weights
@@ -101,7 +101,7 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
         if self.reweighted:
             least = jnp.broadcast_to(self.least_std, apart.shape[:1])[:, None]
             precision = 1 / jnp.maximum(self.std_weights.T @ features, least) ** 2
-            # One dimension at a time: all at once would be D times the log's features.
+            # One dimension at a time: all at once would need D times the log's features.
             precise = jax.lax.map(lambda p: (weighted * p) @ features.T, precision)
             moments = weighted @ (precision * differences).T
         return RegressionStats(
@@ -113,7 +113,7 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
         )
 
     def from_statistics(self, statistics: RegressionStats) -> LinearGaussianModel:
-        """Weighted least squares."""
+        """Fit by weighted least squares."""
         gram, precise, moments, deviations, (total, weight) = statistics
         least = self.least_std
         if precise is None:
@@ -122,7 +122,7 @@ class LinearGaussianModel(GaussianDifference, ClosedFormModel):
         else:
             mean = jax.vmap(_one_dimension)(precise, moments.T).T
             deviation = regress(gram, deviations, ridge=RIDGE)
-            # A linear deviation comes close to zero somewhere, where nothing is that precise.
+            # A linear deviation gets close to zero somewhere, but nothing is that precise.
             least = jnp.maximum(LEAST_SHARE * UNBIASED * total / weight, SMALLEST)
         std = UNBIASED * deviation
         return LinearGaussianModel(

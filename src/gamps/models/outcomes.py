@@ -1,6 +1,6 @@
-"""Reward and termination, where nobody knows them as functions: fitted to what was logged.
+"""Fit reward and termination to the log, for when nobody can write them as functions.
 
-What is fitted is an estimate. Certificates do without it: they go by logged rewards.
+The fit is an estimate. Certificates do not use it: they use logged rewards.
 """
 
 from collections.abc import Callable
@@ -29,16 +29,16 @@ from gamps.trajectories import (
 
 HIDDEN = (64, 64)
 UPDATES, SIZE, RATE = 4_000, 256, 3e-3  # of the fit
-HELD_OUT = 5  # every fifth episode tells how good it is
+HELD_OUT = 5  # every fifth episode measures the quality of the fit
 
 
 class Quality(NamedTuple):
-    """How well episodes are told that were not fitted to.
+    """How well a task predicts episodes that it was not fitted to.
 
     Attributes:
-      reward: 1 less the squared error, as a share of the variance.
-      ends: share of the ends that are told; None where no episode was ended by the environment.
-      false_ends: share of the other steps that are taken for an end.
+      reward: 1 minus the squared error as a share of the variance.
+      ends: share of the ends that are predicted; None if the environment ended no episode.
+      false_ends: share of the other steps that are predicted to be an end.
     """
 
     reward: float
@@ -47,14 +47,14 @@ class Quality(NamedTuple):
 
 
 class Outcome(eqx.Module):
-    """A number of a transition, by a network of (s, a, s').
+    """A number that a network predicts from a transition (s, a, s').
 
     Attributes:
-      network: of standardised input, to the number in its own unit.
-      inputs: standardisation.
+      network: maps standardised input to the standardised number.
+      inputs: standardisation of the input.
       unit: mean and deviation of the number.
-      features: of observation and action.
-      ahead: whether it looks at s', which a log may not show of last steps.
+      features: function of observation and action.
+      ahead: whether it uses s', which a log may not show for last steps.
     """
 
     network: MLP
@@ -64,7 +64,7 @@ class Outcome(eqx.Module):
     ahead: bool = eqx.field(default=True, static=True)
 
     def __call__(self, observation: Any, action: Any, following: Any) -> Float[Array, ""]:
-        """Of one transition."""
+        """The number for one transition."""
         x = _input(self.features, self.ahead, observation, action, following)
         scaled = (x - self.inputs.mean) / self.inputs.std
         return self.unit[0] + self.unit[1] * self.network(scaled)[0]
@@ -78,33 +78,33 @@ def _input(
 
 
 class Ended(eqx.Module):
-    """Whether an episode ends, by a number that is positive where it rather does."""
+    """Whether an episode ends, by a number that is positive where an end is more likely."""
 
     by: Outcome
 
     def __call__(self, observation: Any, action: Any, following: Any) -> Bool[Array, ""]:
-        """Of one transition."""
+        """Whether one transition ends the episode."""
         return self.by(observation, action, following) > 0
 
 
 class TableReward(eqx.Module):
-    """Mean logged reward by numbered state and choice, or by the state that they lead to.
+    """Mean logged reward by numbered state and choice, or by the next state.
 
     Attributes:
-      rewards: `[S, A]`, or `[S, 1]` of states that are led to; where nothing was seen, the mean.
-      ahead: whether it is by the state that is led to.
+      rewards: `[S, A]`, or `[S, 1]` by next state; the overall mean where nothing was seen.
+      ahead: whether it is by the next state.
     """
 
     rewards: Float[Array, "S A"]
     ahead: bool = eqx.field(static=True)
 
     def __call__(self, observation: Any, action: Any, following: Any) -> Float[Array, ""]:
-        """Of one transition."""
+        """The reward of one transition."""
         return self.rewards[following, 0] if self.ahead else self.rewards[observation, action]
 
 
 class TableEnds(eqx.Module):
-    """Which numbered states end an episode: those at which more ended than went on.
+    """Which numbered states end an episode: those where more episodes ended than went on.
 
     Attributes:
       ends: `[S]`.
@@ -113,7 +113,7 @@ class TableEnds(eqx.Module):
     ends: Bool[Array, "S"]
 
     def __call__(self, observation: Any, action: Any, following: Any) -> Bool[Array, ""]:
-        """Wherever it came from."""
+        """Whether the next state ends the episode."""
         del observation, action
         return self.ends[following]
 
@@ -124,16 +124,16 @@ def learned_task(
     discount: float,
     features: Callable[[Any, Any], Float[Array, "F"]] | None = None,
 ) -> tuple[Task, Quality]:
-    """A task whose reward and termination are fitted to four fifths of a log.
+    """Fit a task's reward and termination to four fifths of a log.
 
     Args:
-      key: of networks and minibatches.
-      log: with logged rewards, and ends that are the environment's.
+      key: randomness of networks and minibatches.
+      log: a log with logged rewards, whose `terminated` marks ends by the environment.
       discount: γ.
-      features: of observation and action; as they are by default.
+      features: function of observation and action; by default both unchanged.
 
     Returns:
-      The task, and how well it tells the other episodes.
+      The task, and how well it predicts the other episodes.
     """
     log = in_pieces(log, counted_steps(log.n_steps, discount))
     unseen = np.arange(log.n_trajectories) % HELD_OUT == HELD_OUT - 1
@@ -152,7 +152,7 @@ def learned_task(
         ahead = bool((known_transitions(log) == log.mask).all())
         ends: Any = never
         if bool(log.terminated.any()):
-            # By least squares too: what is positive ends more often than not.
+            # By least squares too: a positive number means an end more often than not.
             targets = 2.0 * _ends(part) - 1
             ends = Ended(_fitted(jax.random.fold_in(key, 1), part, targets, features, ahead))
         task = Task(_fitted(key, part, part.rewards, features, ahead), discount, ends)
@@ -168,7 +168,7 @@ def _told(task: Task, *transitions: Any) -> tuple[Array, Array]:
 
 
 def quality(task: Task, log: Trajectories) -> Quality:
-    """How well a task tells the rewards and ends of a log."""
+    """How well a task predicts the rewards and ends of a log."""
     mask, ends = np.asarray(log.mask), np.asarray(_ends(log), bool)
     parts = (log.states, log.actions, log.next_states)
     told, told_ends = (np.asarray(x) for x in _told(task, *(np.asarray(x)[mask] for x in parts)))
@@ -181,7 +181,7 @@ def quality(task: Task, log: Trajectories) -> Quality:
 
 
 def _ends(log: Trajectories) -> Float[Array, "N T"]:
-    """One at the last step of an episode that the environment ended, else zero."""
+    """One at the last step of an episode that the environment ended, otherwise zero."""
     last = jnp.arange(log.n_steps) == log.lengths[:, None] - 1
     return (last & log.terminated[:, None]).astype(log.rewards.dtype)
 
@@ -239,7 +239,7 @@ def _tables(log: Trajectories, sizes: tuple[int, int]) -> tuple[TableReward, Tab
         np.add.at(totals, at, rewards)
         np.add.at(counts, at, 1)
         table = np.where(counts > 0, totals / np.maximum(counts, 1), rewards.mean())
-        # Each number takes away a degree of freedom.
+        # Each fitted number uses up a degree of freedom.
         left = max(len(rewards) - int((counts > 0).sum()), 1)
         return float(((table[at] - rewards) ** 2).sum() / left), table
 

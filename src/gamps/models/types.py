@@ -1,7 +1,7 @@
 """The interface of transition models.
 
-All is written for one unbatched transition, but for the sufficient statistics of models with a
-closed-form fit, which are sums over transitions and so add up over shards of a log.
+Everything is written for one unbatched transition, except the sufficient statistics of models with
+a closed-form fit: they are sums over transitions, so they add up over the shards of a log.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Model(eqx.Module):
 
     @property
     def noise_size(self) -> int:
-        """How many standard normal numbers one transition is made of."""
+        """Number of standard normal numbers that `step` needs."""
         raise NotImplementedError
 
     def step(self, observation: Any, action: Any, noise: Float[Array, "Z"]) -> Any:
-        """The next observation that these standard normal numbers choose."""
+        """The next observation for these standard normal numbers."""
         raise NotImplementedError
 
     def sample(self, key: Key[Array, ""], observation: Any, action: Any) -> Any:
@@ -40,26 +40,26 @@ class ClosedFormModel(Model):
 
     @property
     def passes(self) -> int:
-        """Over the log, each with the statistics of the model that the last one made."""
+        """Number of passes over the log; each uses the model that the previous one fitted."""
         return 1
 
     def statistics(
         self, observations: Any, actions: Any, next_observations: Any, weights: Float[Array, "n"]
     ) -> Any:
-        """Weighted sufficient statistics of `n` transitions: a sum, so shards add up."""
+        """Weighted sufficient statistics of `n` transitions; they add up over shards."""
         raise NotImplementedError
 
     def from_statistics(self, statistics: Any) -> ClosedFormModel:
-        """The model that these statistics make most likely, or fit best."""
+        """The model that is most likely given these statistics, or fits them best."""
         raise NotImplementedError
 
 
 class FiniteModel(ClosedFormModel):
-    """A model of finitely many states and actions, whose values can be solved exactly."""
+    """A model of finitely many states and actions, whose values can be computed exactly."""
 
     @property
     def noise_size(self) -> int:
-        """One number, inverted through the distribution function."""
+        """One number, for the inverse of the distribution function."""
         return 1
 
     def transitions(self) -> Float[Array, "S A S"]:
@@ -67,9 +67,9 @@ class FiniteModel(ClosedFormModel):
         raise NotImplementedError
 
     def states(self) -> Any:
-        """`[S, ...]`, one observation a state."""
+        """`[S, ...]`, one observation per state."""
         raise NotImplementedError
 
     def index(self, observation: Any) -> Int[Array, ""]:
-        """The state that an observation shows."""
+        """The number of the state that an observation shows."""
         raise NotImplementedError

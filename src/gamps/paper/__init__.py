@@ -1,4 +1,4 @@
-"""The paper's tables and figures, one short file each, and the commands that make them."""
+"""The paper's tables and figures, in one short file each, and the commands that make them."""
 
 from gamps.paper.bounds import bounds
 from gamps.paper.gridworld import gridworld

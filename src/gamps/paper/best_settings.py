@@ -1,4 +1,4 @@
-"""Each recipe's best setting on Swimmer, as the exploration on other seeds chose it."""
+"""Each recipe's best setting on Swimmer, as chosen by the exploration on other seeds."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _MODEL_BASED: dict[str, Any] = dict(
     baseline="state_value", model_rate=3e-3, members=3, rollouts=6, window=0, learning_rate=0.016
 )
 
-# `benchmarks.studies exploration` tries 22 settings a recipe; a test holds these to it.
+# `benchmarks.studies exploration` tries 22 settings per recipe; a test compares these with it.
 BEST = {
     "gamps": Treatment(**_MODEL_BASED, uniform=0.5, clip=2.0),
     "ml": Treatment(**_MODEL_BASED, clip=5.0),
@@ -21,8 +21,8 @@ BEST = {
 def stabilised(recipe: str, *, continuous: bool) -> dict[str, Any]:
     """The parts of a recipe's best setting for another problem, without Swimmer's model and rates.
 
-    A regression on products of observations means nothing for cells of a grid: where states are not
-    continuous, the minimum-variance number a step takes its place.
+    A regression on products of observations means nothing for cells of a grid. If states are not
+    continuous, the minimum-variance baseline replaces it.
     """
     chosen = BEST[recipe]
     baseline = chosen.baseline
@@ -34,6 +34,6 @@ def stabilised(recipe: str, *, continuous: bool) -> dict[str, Any]:
 
 
 def work(arguments: dict[str, Any]) -> dict[str, Any]:
-    """One cell: a recipe, a seed, a treatment, and whatever else `run` takes."""
+    """Run one cell: a recipe, a seed, a treatment, and any other argument of `run`."""
     treatment = Treatment(**arguments["treatment"])
     return run(**(arguments | {"treatment": treatment}))

@@ -1,4 +1,4 @@
-"""The paper's bounds beside the true error of the gradient, for four models of the gridworld."""
+"""The paper's bounds and the true error of the gradient, for four models of the gridworld."""
 
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,14 @@ COLUMNS = {
     "gradient_unaware": "ML bound",
     "twice_visited": "ML bound, provable",
 }
-SMALLEST, LARGEST = 1e-6, 1e7  # what the logarithmic axis shows as zero and as infinite
+SMALLEST, LARGEST = 1e-6, 1e7  # shown as zero and as infinite on the logarithmic axis
 MODELS = {"ml": "ML", "gamps": "GAMPS", "mixed": "mixed", "uniform": "uniform"}
 BREAKING = {name: COLUMNS[name] for name in ("error", "gradient_aware_printed", "gradient_aware")}
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 
 
 def bound_table(env: TwoAreas, key: Array, n: int, q: float) -> dict[str, dict[str, Array]]:
-    """Error and bounds of each model in one run."""
+    """The error and the bounds of each model in one run."""
     key_log, key_fit = jax.random.split(key)
     policy, log = log_of(env, key_log, n)
     mdp, pi = env.mdp(), policy_table(env, policy)
@@ -63,7 +63,7 @@ def bound_table(env: TwoAreas, key: Array, n: int, q: float) -> dict[str, dict[s
 
 
 def counterexample_table(q: float) -> dict[str, list[float]]:
-    """Error and Theorem 1 in `theory.counterexample`, one number a discount."""
+    """The error and Theorem 1 in `theory.counterexample`, one number for each discount."""
     columns: dict[str, list[float]] = {"discount": list(DISCOUNTS)}
     columns |= {name: [] for name in BREAKING}
     for discount in DISCOUNTS:
@@ -76,7 +76,7 @@ def counterexample_table(q: float) -> dict[str, list[float]]:
 
 
 def _absorbing(env: TwoAreas, model: ActionEffect) -> Array:
-    """The model's transitions, with what the task knows: nothing follows the goal."""
+    """The model's transitions with an absorbing goal: the task knows that nothing follows it."""
     goal = env.layout.goal
     return model.transitions().at[goal].set(0.0).at[goal, :, goal].set(1.0)
 
@@ -91,12 +91,12 @@ def bounds(
     q: float = 2.0,
     overwrite: bool = False,
 ) -> None:
-    """Bounds against the truth: how much of the gradient's error each bound explains.
+    """Compare the bounds with the truth: how much of the gradient's error each bound explains.
 
-    Four models of the gridworld: fitted by ML, fitted by GAMPS, the mean of the two, and uniform.
-    The printed constant of Theorem 1 is shown although it is not a bound (a 3-state
-    counterexample breaks it); the corrected one is (1 - γ)^-1 times larger. What the counterexample
-    does to it is shown beside, for discounts from 0.5 to 0.995.
+    There are four models of the gridworld: fitted by ML, fitted by GAMPS, the mean of the two, and
+    uniform. Theorem 1 is shown with its printed constant, although it is not a bound (a 3-state
+    counterexample breaks it), and with the corrected one, which is (1 - γ)^-1 times larger. A
+    second panel shows the counterexample for discounts from 0.5 to 0.995.
 
     Args:
       seeds: independent runs, seeds 0, 1, ….
@@ -110,7 +110,7 @@ def bounds(
     if quick:
         seeds, trajectories = min(seeds, 2), min(trajectories, 200)
     out, env = console.folder(out, "bounds", overwrite=overwrite), two_areas(layout)
-    # An error of zero has to be told from rounding.
+    # Double precision tells an error of zero from rounding.
     with jax.enable_x64(True):
         runs = each_seed("bounds", lambda key: bound_table(env, key, trajectories, q), seeds)
         breaking = counterexample_table(q)
@@ -118,7 +118,7 @@ def bounds(
     table = console.rich_table(
         f"Error of the gradient and its bounds, layout {layout}, {seeds} runs (mean ± std)",
         ["model", *COLUMNS.values()],
-        caption="The ML bound has no valid proof; its provable form takes the expectation "
+        caption="The ML bound has no valid proof; its provable form uses the expectation "
         "under second visits.",
     )
     for name, label in MODELS.items():

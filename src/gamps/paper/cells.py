@@ -1,7 +1,7 @@
-"""Long experiments as independent cells: each is run once, kept, and never run again.
+"""Long experiments as independent cells: each is run once and its result is kept.
 
-A cell's result is a small JSON file in the run folder, written when it is finished. An experiment
-that was interrupted, however it was, goes on with the cells that are missing.
+A cell's result is a small JSON file in the run folder, written when the cell is finished. After any
+kind of interruption, an experiment continues with the missing cells.
 """
 
 import json
@@ -17,9 +17,9 @@ from gamps.errors import OutputError
 
 
 def fresh_folder(out: Path, name: str, *, overwrite: bool) -> Path:
-    """The run folder; a finished result is replaced with all its cells, if that was asked for.
+    """Return the run folder; with `overwrite`, delete a finished result and all its cells.
 
-    Cells without a result are of a run that was interrupted, and are kept in any case.
+    Cells without a result belong to an interrupted run, and are always kept.
     """
     finished = (out / f"{name}.json").exists()
     out = console.folder(out, name, overwrite=overwrite)
@@ -37,17 +37,17 @@ def run_cells(
     workers: int,
     advance: Callable[[str], None],
 ) -> dict[str, dict[str, Any]]:
-    """The result of every cell, from the folder or computed now.
+    """Return the result of every cell, from the folder or computed now.
 
     Args:
-      function: of a module, from a cell's arguments to its result, both such as JSON holds.
+      function: a module-level function from a cell's arguments to its result, both JSON values.
       cells: arguments by name.
-      folder: where results are kept, one file a cell.
-      workers: processes to share the work out to.
-      advance: called once a finished cell.
+      folder: where results are kept, one file per cell.
+      workers: number of processes to split the work over.
+      advance: called once for each finished cell.
 
     Raises:
-      OutputError: if the folder holds a cell of that name with other arguments.
+      OutputError: if the folder has a cell of that name with other arguments.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -67,7 +67,7 @@ def run_cells(
 
 
 def kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a cell that was run with the same arguments, or None if there is none."""
+    """The kept result of a cell with the same arguments, or None if there is none."""
     if not path.exists():
         return None
     try:
@@ -78,6 +78,6 @@ def kept(path: Path, arguments: dict[str, Any]) -> dict[str, Any] | None:
         raise OutputError(f"{path}: cannot be read ({error}). Delete it to run it again") from error
     if not same:
         raise OutputError(
-            f"{path}: was run with other settings. Choose another --out, or delete the folder"
+            f"{path}: run with other settings. Choose another --out, or delete the folder"
         )
     return result

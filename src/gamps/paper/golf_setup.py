@@ -1,4 +1,4 @@
-"""Minigolf as its experiment sets it up: logs, recipes, and what a learned policy is worth."""
+"""The setup of the minigolf experiment: logs, recipes, and the value of a learned policy."""
 
 from collections.abc import Callable
 from typing import Any, Literal, cast
@@ -20,10 +20,10 @@ from gamps.search import Search, State
 from gamps.search.values import Imagined
 from gamps.trajectories import Trajectories
 
-# The paper's optimiser; built once, since a new object would be a new program to compile.
+# The paper's optimiser; built once, because a new object would be a new program to compile.
 ADAM = optax.scale_by_adam(b1=0.0)
 Treatment = Literal["none", "per_time", "per_time_ess", "stabilised"]
-# What is subtracted from Q, and the effective number of trajectories below which a policy rests.
+# The baseline, and the effective number of trajectories below which the policy stops moving.
 TREATMENTS: dict[Treatment, tuple[BaselineName, float]] = {
     "none": ("none", 0.0),
     "per_time": ("per_time", 0.0),
@@ -48,7 +48,7 @@ def recipe_on(
     env: Minigolf, name: str, log: Trajectories, treatment: Treatment, learning_rate: float = 0.08
 ) -> Search:
     """A recipe with the settings of the paper's appendix."""
-    # A block holds the 180 or so real steps of a log; with a larger one, seeds roll out padding.
+    # A block fits the 180 or so real steps of a log; a larger one would roll out padding.
     imagined = Imagined(rollouts=10, horizon=20, antithetic=False, block=2400)
     values = {} if name in MODEL_FREE else {"values": imagined}
     if treatment == "stabilised":
@@ -61,7 +61,7 @@ def recipe_on(
 
 
 def parameters(state: State) -> tuple[Array, Array]:
-    """What there is to keep of a policy."""
+    """The parameters of a state's policy."""
     policy = cast(LinearGaussianPolicy, state.policy)
     return policy.weights, policy.log_std
 
@@ -74,7 +74,7 @@ def outcomes(
     keys: Key[Array, "seeds"],
     episodes: int,
 ) -> dict[str, Float[Array, "seeds"]]:
-    """Return, share of episodes in the hole and past it, by fresh episodes of the true game."""
+    """Return, and shares of episodes in the hole and past it, over fresh episodes of the game."""
 
     def outcome(weights: Array, log_std: Array, key: Array) -> dict[str, Array]:
         policy = LinearGaussianPolicy(weights, env.policy().features, log_std=log_std)
@@ -102,7 +102,7 @@ def curve_of(
     episodes: int,
     progress: Callable[[Any], Any],
 ) -> dict[str, np.ndarray]:
-    """Outcomes `[iterations + 1, seeds]` of a recipe, and those of special policies `[seeds]`."""
+    """Outcomes `[iterations + 1, seeds]` of a recipe, and of its best and mean-action policies."""
 
     def prepare(log: Trajectories) -> tuple[Search, State]:
         built = recipe_on(env, name, log, treatment, learning_rate)
@@ -119,11 +119,11 @@ def curve_of(
     def evaluate(weights: Any, log_std: Any, use: str) -> dict[str, Array]:
         return outcomes(env, weights, log_std, keys_for(use, keys), episodes)
 
-    # The same episodes for every recipe and iteration: differences between them are sharper.
+    # The same episodes for every recipe and iteration make differences between them sharper.
     each = [evaluate(*policy, "evaluation") for policy in zip(weights, log_std, strict=True)]
     outcome = {field: np.stack([o[field] for o in each]) for field in each[0]}
     top = (outcome["return"].argmax(axis=0), np.arange(len(keys)))
-    # Evaluated afresh: the maximum of noisy numbers is too high.
+    # Evaluate the best again: the maximum of noisy numbers is too high.
     outcome["best"] = np.asarray(evaluate(weights[top], log_std[top], "best")["return"])
     still = np.full_like(log_std[-1], -50.0)
     outcome["mean_action"] = np.asarray(evaluate(weights[-1], still, "evaluation")["return"])
@@ -131,7 +131,7 @@ def curve_of(
 
 
 def behaviour_mean_action(env: Minigolf, episodes: int) -> float:
-    """Return of the behaviour policy with its noise off: what any recipe must beat."""
+    """The return of the behaviour policy without its noise, which any recipe must beat."""
     keys, weights = seed_keys(20), env.policy().weights
     many, still = jnp.tile(weights, (len(keys), 1, 1)), jnp.full((len(keys), 1), -50.0)
     return float(outcomes(env, many, still, keys, episodes)["return"].mean())

@@ -35,25 +35,24 @@ def gridworld(
     fit: FitName = "closed",
     overwrite: bool = False,
 ) -> None:
-    """Learning curves: GAMPS, ML, PGT and REINFORCE on logs of six sizes.
+    """Learning curves of GAMPS, ML, PGT and REINFORCE on logs of six sizes.
 
-    All recipes see the same logs and get the same treatment; a row of the figure and a
-    block of the table for each baseline. The return is exact and discounted, of the policy as it
-    is (stochastic).
+    All recipes see the same logs and get the same treatment. Each baseline has a row of the figure
+    and a block of the table. The return is exact and discounted, for the stochastic policy.
 
     Example: gamps reproduce gridworld --layout plain --trajectories 10 100 --out runs/plain
 
     Args:
       seeds: independent runs, seeds 0, 1, …, all in one compiled program.
       out: folder for gridworld.json and gridworld.png.
-      quick: 3 seeds, one log size of 25, 20 iterations, in about half a minute.
+      quick: 3 seeds, one log size of 25, 20 iterations; takes about half a minute.
       layout: gridworld layout: B, A or plain.
-      baselines: treatments to show, the same for all; but state_value is the V(s) of a model, and
-        PGT and REINFORCE, which have none, get minimum_variance in its place. stabilised is
+      baselines: treatments to show, the same for all recipes. But state_value is the V(s) of a
+        model; PGT and REINFORCE have none and get minimum_variance in its place. stabilised is
         what Swimmer's exploration chose: see `gamps reproduce swimmer`.
       trajectories: sizes of the log.
       iterations: policy steps of Adam at 0.2.
-      fit: of the model; "closed" or "adam".
+      fit: how the model is fitted: "closed" or "adam".
       overwrite: replace an earlier result in the same folder.
     """
     if quick:
@@ -113,7 +112,7 @@ def _paired(of_n: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def verdict(paired: dict[str, Any]) -> str:
-    """Whether GAMPS is first, tied within one standard error, or behind, and behind whom."""
+    """Whether GAMPS is first, tied within one standard error, or behind, and which recipes lead."""
     least = {name: -max(summaries.standard_error(gap), 1e-6) for name, gap in paired.items()}
     behind = [name for name, gap in paired.items() if gap["mean"] < least[name]]
     if behind:

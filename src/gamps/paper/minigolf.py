@@ -1,4 +1,4 @@
-"""Learning curves on minigolf: continuous states and actions, Q by imagined rollouts."""
+"""Learning curves on minigolf: continuous states and actions, Q from imagined rollouts."""
 
 from pathlib import Path
 from typing import Any
@@ -29,24 +29,24 @@ def minigolf(
 ) -> None:
     """Minigolf: GAMPS, ML, PGT and REINFORCE from 50 logged games.
 
-    The paper's setting: six radial basis functions, a linear-Gaussian model without bias fitted in
-    closed form, 10 imagined rollouts of 20 steps, Adam. All recipes see the same logs and
-    get the same treatment. Returns are discounted, of fresh episodes of the true game.
+    This is the paper's setting: six radial basis functions, a linear-Gaussian model without bias
+    fitted in closed form, 10 imagined rollouts of 20 steps, Adam. All recipes see the same logs
+    and get the same treatment. Returns are discounted, over fresh episodes of the true game.
 
     Example: gamps reproduce minigolf --seeds 90 --treatments per_time --stds 1
 
     Args:
       seeds: independent runs, seeds 0, 1, …, all in one compiled program; fewer than 90 mislead.
       out: folder for minigolf.json and minigolf.png.
-      quick: 4 seeds, 5 iterations, behaviour std 1, in about half a minute.
-      stds: of the behaviour policy's action; the learned policy starts at 1.
-      treatments: the same for all recipes: none is the paper's estimator; per_time subtracts the
-        mean of each step; per_time_ess besides rests once fewer than two trajectories carry it;
-        stabilised is what Swimmer's exploration chose, see `gamps reproduce swimmer`.
+      quick: 4 seeds, 5 iterations, behaviour std 1; takes about half a minute.
+      stds: standard deviations of the behaviour policy's action; the learned policy starts at 1.
+      treatments: the same for all recipes. none is the paper's estimator; per_time subtracts the
+        mean of each step; per_time_ess also stops below two effective trajectories; stabilised is
+        what Swimmer's exploration chose, see `gamps reproduce swimmer`.
       trajectories: episodes in the log.
       iterations: policy steps.
       learning_rate: of Adam; 0.08 is the paper's.
-      episodes: fresh ones to evaluate each policy with.
+      episodes: fresh episodes to evaluate each policy with.
       overwrite: replace an earlier result in the same folder.
     """
     if quick:
@@ -115,7 +115,7 @@ def _table(results: dict[str, Any], settings: dict[str, Any]) -> Any:
         f"(mean ± std; optimum {settings['optimum']:.2f})",
         ["treatment", "std", "recipe", *OUTCOMES, "GAMPS - it"],
         caption="std: of the behaviour policy. best: the iteration that looked best, evaluated "
-        "afresh. mean action: the final policy without its noise; the behaviour policy's is "
+        "again. mean action: the final policy without its noise; for the behaviour policy it is "
         f"{settings['behaviour_mean_action']:.2f}. Last column: paired, ± standard error. "
         "The paper shows curves only and claims GAMPS first by final and best return.",
     )

@@ -23,10 +23,10 @@ def qnorm(
     iterations: int = 15,
     overwrite: bool = False,
 ) -> None:
-    """Order of the norm: GAMPS to the letter with q = 1, 2 and infinity.
+    """Order of the norm: GAMPS exactly as in the paper, with q = 1, 2 and infinity.
 
-    For softmax policies the 1-norm of a score is exactly twice its maximum norm, so q = 1 and
-    q = ∞ give the same weights up to a factor, hence the same run.
+    For softmax policies the 1-norm of a score is exactly twice its maximum norm. So q = 1 and
+    q = ∞ give the same weights up to a factor, and hence the same run.
 
     Args:
       seeds: independent runs, seeds 0, 1, ….

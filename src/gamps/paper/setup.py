@@ -1,4 +1,4 @@
-"""The two-areas problem as every gridworld experiment sets it up."""
+"""The setup of the two-areas problem for all gridworld experiments."""
 
 from collections.abc import Callable
 from typing import Any, Literal, cast
@@ -30,7 +30,7 @@ def log_of(env: TwoAreas, key: Key[Array, ""], n: int) -> tuple[Boltzmann, Traje
 
 
 def fit_of(env: TwoAreas, name: FitName) -> ClosedForm | GradientDescent:
-    """The exact maximiser, or Adam at the paper's 0.01; 130 steps from W = 0 come closest to it."""
+    """The exact maximiser, or Adam at the paper's 0.01; 130 steps from W = 0 fit the paper best."""
     if name == "closed":
         return ClosedForm()
     return GradientDescent(steps=130, learning_rate=0.01, patience=130, start=env.effect_model())
@@ -42,13 +42,13 @@ def policy_table(env: TwoAreas, policy: Any) -> Float[Array, "S A"]:
 
 
 def true_return(env: TwoAreas) -> Callable[[State], Float[Array, ""]]:
-    """Measures the exact discounted return of a state's policy."""
+    """A function that measures the exact discounted return of a state's policy."""
     mdp = env.mdp()
     return lambda state: tabular.expected_return(mdp, policy_table(env, state.policy))
 
 
 def forced_mdp(env: TwoAreas) -> tabular.MDP:
-    """The problem that is left where the rows of the behaviour policy are forced."""
+    """The problem that remains when the behaviour policy's forced rows are fixed."""
     mdp, forced = env.mdp(), env.forced
     only = mdp.transitions[np.arange(len(forced)), np.maximum(forced, 0)]
     fixed = jnp.where((forced >= 0)[:, None, None], only[:, None], mdp.transitions)
@@ -56,7 +56,7 @@ def forced_mdp(env: TwoAreas) -> tabular.MDP:
 
 
 def best_return(env: TwoAreas) -> float:
-    """The largest return that a policy with the forced rows of the behaviour policy can have."""
+    """The largest return of any policy with the behaviour policy's forced rows."""
     mdp = forced_mdp(env)
     return float(mdp.initial @ tabular.optimal_values(mdp))
 

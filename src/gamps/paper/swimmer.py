@@ -1,4 +1,4 @@
-"""Learning curves on Swimmer: the real simulator, a network for a model, four recipes."""
+"""Learning curves on Swimmer: the real simulator, a network as the model, four recipes."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from gamps.paper.treatments import RECIPES, paired
 
 PAPER = {"claim": "GAMPS is above ML, PGT and REINFORCE, by curves of 10 runs"}
 TreatmentName = Literal["literal", "stabilised"]
-# Literal is the paper's: no baseline, all ratios, PGT and REINFORCE with all logged rewards.
+# Literal is the paper's setting: no baseline, all ratios, all logged rewards in PGT and REINFORCE.
 TREATMENTS: dict[str, dict[str, Treatment]] = {
     "literal": {name: Treatment(horizon=0) if name == "pgt" else Treatment() for name in RECIPES},
     "stabilised": BEST,
@@ -35,10 +35,10 @@ def swimmer(
 ) -> None:
     """Swimmer on MuJoCo: GAMPS, ML, PGT and REINFORCE from 100 logged episodes of 200 steps.
 
-    The paper's setting (literal) beside the best setting of each recipe (stabilised), found with as
-    many trials for each on other seeds: see `benchmarks.studies exploration`. Returns are
-    undiscounted, of fresh episodes in the simulator. Every finished run is kept in the cells folder
-    of --out; the same command, started again, goes on where it was stopped.
+    Compares the paper's setting (literal) with each recipe's best setting (stabilised), found on
+    other seeds with equally many tries for each: see `benchmarks.studies exploration`. Returns are
+    undiscounted, over fresh episodes in the simulator. Finished runs are kept in the cells folder
+    of --out; the same command, started again, continues where it stopped.
 
     Example: gamps reproduce swimmer --seeds 20
 
@@ -49,15 +49,15 @@ def swimmer(
       treatments: literal, stabilised, or both.
       episodes: in the log.
       iterations: policy steps.
-      std: of the behaviour policy, from which the learned one starts.
-      workers: processes, each on a core of its own.
+      std: standard deviation of the behaviour policy, from which learning starts.
+      workers: number of processes, each on its own core.
       overwrite: replace an earlier result in the same folder, cells and all.
     """
     if quick:
         seeds, iterations, episodes = min(seeds, 2), min(iterations, 3), min(episodes, 40)
     out = fresh_folder(out, "swimmer", overwrite=overwrite)
     shared = dict(episodes=episodes, iterations=iterations, std=std)
-    # Seeds outside: what there is after half the time is half the seeds of everything.
+    # Seeds in the outer loop: after half the time, half the seeds of every setting are done.
     cells = {
         f"{treatment}-{recipe}-{seed}": shared
         | dict(recipe=recipe, seed=seed, treatment=TREATMENTS[treatment][recipe].changes())
@@ -87,7 +87,7 @@ def swimmer(
 
 
 def numbers(by_recipe: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """What is reported of the runs of one treatment."""
+    """The numbers reported for the runs of one treatment."""
 
     def of(runs: list[dict[str, Any]]) -> dict[str, Any]:
         curves = np.array([run["curve"] for run in runs])

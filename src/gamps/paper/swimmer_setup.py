@@ -1,4 +1,4 @@
-"""Swimmer as its experiments set it up: one run of one recipe on one log, in the real simulator."""
+"""The setup of the Swimmer experiments: one run of one recipe on one log, in the real simulator."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ Baseline = BaselineName | Literal["regression"]
 
 
 def baseline_of(name: str) -> Any:
-    """By its name; made when asked for, since a module that is imported computes nothing."""
+    """Return the baseline by its name; made on demand, so that importing computes nothing."""
     return Regression() if name == "regression" else treatments.BASELINES[name]
 
 
@@ -39,21 +39,21 @@ USES = ("log", "model", "search", "curve", "final")
 
 @dataclass(frozen=True)
 class Treatment:
-    """Every choice of a run that is not the recipe's own; the defaults are the paper's.
+    """All settings of a run that do not follow from the recipe; the defaults are the paper's.
 
     Attributes:
       baseline: what is subtracted from Q.
-      window: ratios of so many last steps, 0 for all, in the gradient.
-      weight_window: the same in ω; None as in the gradient.
-      clip: largest ratio, 0 for none.
-      least_ess: the policy rests once fewer trajectories than this carry the gradient.
-      rollouts: imagined ones a logged pair, `M`.
-      horizon: imagined steps; of logged returns, 0 counts all that follow.
-      tail: add a fitted Q̂ where the horizon cuts off.
+      window: the gradient uses ratios of this many last steps; 0 means all.
+      weight_window: the same for ω; None uses `window`.
+      clip: largest ratio; 0 sets no limit.
+      least_ess: the policy stops moving below this effective number of trajectories.
+      rollouts: imagined trajectories from each logged pair, `M`.
+      horizon: imagined steps; for logged returns, 0 counts all rewards that follow.
+      tail: add a fitted Q̂ at the end of the horizon.
       model_rate: learning rate of the model.
-      members: of an ensemble of models.
+      members: number of models in an ensemble.
       clipped: the model sees the action that the actuators let through.
-      uniform: share of the fit's weight that all transitions have alike, whatever ω.
+      uniform: share of the fit's weight that is equal for all transitions, whatever ω.
       reward_weighted: ω through the exponential of reward-weighted regression; without `uniform`.
       learning_rate: of the policy.
     """
@@ -74,13 +74,13 @@ class Treatment:
     learning_rate: float = LEARNING_RATE
 
     def changes(self) -> dict[str, Any]:
-        """What differs from the paper's setting; `Treatment(**changes)` is its inverse."""
+        """The settings that differ from the paper's; `Treatment(**changes)` is the inverse."""
         plain = Treatment()
         return {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
 
 
 def ratio_of(window: int, clip: float) -> Chain:
-    """What is done to log ρ; 0 stands for all steps, and for no largest ratio."""
+    """The transformation of log ρ; 0 means all steps, or no largest ratio."""
     parts: list[Any] = [Window(window)] if window else []
     return Chain((*parts, Clip(clip)) if clip else tuple(parts))
 
@@ -125,7 +125,7 @@ def model_of(key: Array, log: Trajectories, treatment: Treatment) -> Any:
 
 @lru_cache(maxsize=2)
 def log_of(seed: int, episodes: int, std: float) -> Trajectories:
-    """The log of a seed, the same for all recipes; kept, since they come one after the other."""
+    """The log of a seed, the same for all recipes; cached, because they run one after the other."""
     key = jax.random.split(jax.random.key(seed), len(USES))[USES.index("log")]
     return collect(swimmer.ID, swimmer.policy(std), key, n=episodes, steps=swimmer.HORIZON)
 
@@ -168,7 +168,7 @@ def run(
 
 
 def evaluate(weights: np.ndarray, key: Array, n: int, std: float = 0.5) -> float:
-    """Mean return of `n` fresh episodes in the simulator; with std 0, of the mean action."""
+    """Mean return of `n` fresh episodes in the simulator; std 0 means the mean action."""
     log_std = jnp.full(swimmer.ACTIONS, math.log(max(std, 1e-12)), dtype=float)
     policy = LinearGaussianPolicy(jnp.asarray(weights), log_std=log_std, learn_std=False)
     fresh = collect(swimmer.ID, policy, key, n=n, steps=swimmer.HORIZON)

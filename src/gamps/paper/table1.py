@@ -1,4 +1,4 @@
-"""The estimation table of the gridworld: accuracy, error of Q, direction of the gradient."""
+"""The gridworld's estimation table: accuracy, error of Q, direction of the gradient."""
 
 from pathlib import Path
 from typing import Any
@@ -96,22 +96,22 @@ def table1(
 ) -> None:
     """Estimation table: a worse model and a worse Q, but the right gradient.
 
-    Both models are fitted to the same trajectories of the behaviour policy, one with every
-    transition weighted alike (ML), one with gradient-aware weights (GAMPS).
+    Both models are fitted to the same trajectories of the behaviour policy, one with equal weights
+    (ML), one with gradient-aware weights (GAMPS).
 
-    The cosine is taken twice. "to sample" compares with the same held-out trajectories weighted by
-    the true Q, so that only the model's error counts; the paper's 1.000 ± 0.000 can only be this
-    one. "to exact" compares with the exact gradient, where even the true Q is off by sampling.
+    There are two cosines. "to sample" compares with the same held-out trajectories weighted by the
+    true Q, so that only the model's error counts; the paper's 1.000 ± 0.000 can only be this one.
+    "to exact" compares with the exact gradient, where even the true Q has sampling error.
 
     Example: gamps reproduce table1 --layout B --fit closed --out runs/table1-closed
 
     Args:
       seeds: independent runs, seeds 0, 1, …; each has its own behaviour policy and log.
       out: folder for table1.json and table1.png.
-      quick: 3 seeds of 200 trajectories, in seconds.
+      quick: 3 seeds of 200 trajectories; takes seconds.
       layout: gridworld layout; B comes closest to the paper.
       fit: "adam" for 130 steps at 0.01 from W = 0, "closed" for the exact maximiser.
-      trajectories: in training and again in validation.
+      trajectories: number of training trajectories, and again of validation trajectories.
       horizon: sweeps of dynamic programming for the model's Q; solved exactly if not given.
       overwrite: replace an earlier result in the same folder.
     """
@@ -138,7 +138,7 @@ def _table(results: dict[str, Any], title: str) -> Any:
     table = console.rich_table(
         f"Estimation, {title} (mean ± half-width of the 95 % interval)",
         ["", "p̂ accuracy", "Q̂ MSE", "cosine, to sample", "cosine, to exact"],
-        caption=f"The true Q itself has cosine {reached} to the exact gradient: sampling error.",
+        caption=f"Even the true Q has cosine {reached} to the exact gradient: sampling error.",
     )
     for name in ("ml", "gamps"):
         ours = results[name]

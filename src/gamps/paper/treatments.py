@@ -1,4 +1,4 @@
-"""The recipes and baselines that experiments compare, and how differences are counted."""
+"""The recipes and baselines that experiments compare, and how to summarise differences."""
 
 import math
 from collections.abc import Callable
@@ -32,12 +32,12 @@ BASELINES = {
 
 
 def seed_keys(seeds: int) -> Key[Array, "seeds"]:
-    """One key for each of the seeds 0, 1, …, so that seed i means the same in every run."""
+    """One key for each of the seeds 0, 1, …; seed i means the same in every run."""
     return jax.vmap(jax.random.key)(jnp.arange(seeds))
 
 
 def each_seed(name: str, run: Callable[[Array], Any], seeds: int) -> list[Any]:
-    """What a compiled `run` gives for the key of every seed, on the host, under a progress bar."""
+    """The results of a compiled `run` for every seed's key, on the host, with a progress bar."""
     compiled, results = eqx.filter_jit(run), []
     with console.bar(name, seeds) as advance:
         for seed, key in enumerate(seed_keys(seeds)):
@@ -52,13 +52,13 @@ def final_and_best(curve: np.ndarray) -> dict[str, Any]:
 
 
 def baseline_of(recipe: str, name: BaselineName) -> Any:
-    """The baseline of a treatment; without a model, minimum variance stands in for V(s)."""
+    """The baseline of a treatment; without a model, minimum variance replaces V(s)."""
     swap = name == "state_value" and recipe in MODEL_FREE
     return BASELINES["minimum_variance" if swap else name]
 
 
 def paired(finals: dict[str, np.ndarray]) -> dict[str, Any]:
-    """GAMPS minus each other recipe on the same logs: mean and its standard error."""
+    """GAMPS minus each other recipe on the same logs: the mean and its standard error."""
     differences = {k: finals["gamps"] - v for k, v in finals.items() if k != "gamps"}
     return {
         name: {

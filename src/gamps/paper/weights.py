@@ -1,4 +1,4 @@
-"""Where the weight goes: state-action visits beside gradient-aware weights, on the grid."""
+"""Where the weight goes: state-action visits and gradient-aware weights on the grid."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ ACTIONS = ("right | up", "down | right", "left | down", "up | left")
 
 
 def weight_tables(env: TwoAreas, key: Array, n: int) -> dict[str, Array]:
-    """Share of the total weight of each (cell, action): logged and exact."""
+    """The share of the total weight of each (cell, action), logged and exact."""
     policy, log = log_of(env, key, n)
     ratios = Ratios.of(log_rho(policy, log), log.mask, env.task().discount)
     pi = policy_table(env, policy)
@@ -34,7 +34,7 @@ def weight_tables(env: TwoAreas, key: Array, n: int) -> dict[str, Array]:
         total = total.at[log.states[..., 0], log.actions].add(weights)
         return total / jnp.sum(total)
 
-    # The goal is left out of the exact distribution too: no step is logged there.
+    # Leave the goal out of the exact distribution too: no step is logged there.
     eta = eta.at[env.layout.goal].set(0.0)
     return {
         "ml": table(Ones()),
@@ -52,7 +52,7 @@ def weights(
     trajectories: int = 1000,
     overwrite: bool = False,
 ) -> None:
-    """Figure of weights: what maximum likelihood and GAMPS look at.
+    """Figure of weights: where maximum likelihood and GAMPS put their weight.
 
     Each grid shows, for one action, the share of the fit's total weight that falls on each cell.
     The blue line is the border to S1, where the policy is deterministic and cannot improve:

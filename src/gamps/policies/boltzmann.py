@@ -18,16 +18,16 @@ from gamps.policies.types import Policy
 
 
 class Sharpened(eqx.Module):
-    """Logits that grow by one factor an iteration, as a temperature that falls.
+    """Multiply the logits by one factor per iteration, like a falling temperature.
 
     Attributes:
-      factor: of an iteration.
+      factor: the factor of one iteration.
     """
 
     factor: Float[Array, "..."] | float = number()
 
     def __call__(self, policy: Policy, iteration: Int[Array, ""]) -> Policy:
-        """The policy of this iteration."""
+        """The policy for this iteration."""
         del iteration
         sharper: Policy = eqx.tree_at(lambda p: p.weights, policy, replace_fn=self._grown)
         return sharper
@@ -39,8 +39,8 @@ class Sharpened(eqx.Module):
 class Boltzmann(Policy):
     """Softmax over discrete actions, linear in features of the observation.
 
-    π(a|s) ∝ exp(φ(s)ᵀ W)_a. A state whose entry of `forced` is an action and not -1 plays that
-    action with probability one, and its score is exactly zero: it is not a very large logit.
+    π(a|s) ∝ exp(φ(s)ᵀ W)_a. A state whose entry in `forced` is an action, not -1, takes that
+    action with probability one, and its score is exactly zero: this is not a very large logit.
 
     Attributes:
       weights: `[F, A]`, trainable.
@@ -62,7 +62,7 @@ class Boltzmann(Policy):
             raise SettingError("forced", "features are not OneHot", "Force rows of a table only")
 
     def local(self, observation: Any) -> Boltzmann:
-        """The row of the state alone, on one-hot features."""
+        """A policy with only this state's row, for one-hot features."""
         if not isinstance(self.features, OneHot):
             return self
         forced = self._forced_action(observation)[None]
@@ -70,7 +70,7 @@ class Boltzmann(Policy):
 
     def _logits(self, observation: Any) -> Float[Array, "A"]:
         if isinstance(self.features, OneHot):
-            # A row is looked up, not multiplied out: five times faster on logs of 10^6 steps.
+            # Looking up a row instead of multiplying is five times faster on logs of 10^6 steps.
             return self.weights[self.features.state(observation)]
         return self.features(observation) @ self.weights
 
@@ -80,10 +80,10 @@ class Boltzmann(Policy):
         return self.forced[self.features.state(observation)]
 
     def log_prob(self, observation: Any, action: Int[Array, ""]) -> Float[Array, ""]:
-        """Log-probability of one action; -inf for one that there is none of, or is not forced."""
+        """Log-probability of one action; -inf if it does not exist or another one is forced."""
         logits = self._logits(observation)
         chosen = jnp.arange(len(logits)) == action
-        # A select, not an index: its gradient is a select too, where an index's is a scatter.
+        # A select, not an index: its gradient is a select too; that of an index is a scatter.
         free = jnp.sum(jnp.where(chosen, logits, 0.0)) - jax.nn.logsumexp(logits)
         free = jnp.where(action < len(logits), free, -jnp.inf)
         forced = self._forced_action(observation)
@@ -92,12 +92,12 @@ class Boltzmann(Policy):
 
     @property
     def choices(self) -> int:
-        """As many as there are columns of weights."""
+        """Number of actions: the columns of the weights."""
         return int(self.weights.shape[-1])
 
     @property
     def noise_size(self) -> int:
-        """One number, inverted through the distribution function."""
+        """One number, for the inverse of the distribution function."""
         return 1
 
     def act(self, observation: Any, noise: Float[Array, "1"]) -> Int[Array, ""]:

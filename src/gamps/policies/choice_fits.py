@@ -1,4 +1,4 @@
-"""A softmax policy fitted to logged choices, or told by their logged probabilities."""
+"""Fit a softmax policy to logged choices, or recover it from their logged probabilities."""
 
 import equinox as eqx
 import jax
@@ -13,20 +13,20 @@ from gamps.policies.features import Affine, OneHot
 from gamps.trajectories import Trajectories, flat
 
 HIDDEN = (32, 32)
-STEPS, ROWS, KNOWN = 30, 20_000, 5e-4  # of Newton's, by so many steps of a log; how near to come
-NEVER = -20.0  # logit of an action that a policy does not take
+STEPS, ROWS, KNOWN = 30, 20_000, 5e-4  # Newton's steps; steps of the log they use; tolerance
+NEVER = -20.0  # logit of an action that a policy never takes
 
 
 def unfitted_choices(
     key: Array, log: Trajectories, *, network: bool = False, space: Trajectories | None = None
 ) -> Boltzmann:
-    """Logits of zero: a table where states are numbered, else affine, or those of a network.
+    """An unfitted policy: a table for numbered states, otherwise affine or a network.
 
     Args:
-      key: of the network.
-      log: what it is of.
-      network: in place of an affine one.
-      space: a log with all states and choices that there are; by default the same.
+      key: randomness of the network's weights.
+      log: the log that the policy will be fitted to.
+      network: use a network instead of an affine policy.
+      space: a log that has all existing states and choices; by default `log`.
     """
     log = log if space is None else space
     count = int(log.actions.max()) + 1
@@ -44,9 +44,9 @@ def unfitted_choices(
 
 
 def frequencies(policy: Boltzmann, log: Trajectories) -> Boltzmann:
-    """Of a table, how often each action was taken in each state.
+    """Fit a table: how often each action was taken in each state.
 
-    An action that was never taken there is not taken: it may be one that nobody may take.
+    An action never taken in a state gets no probability there, because it may be forbidden.
     """
     states, actions, _ = _pairs(policy, log)
     counts = np.zeros(policy.weights.shape)
@@ -57,7 +57,7 @@ def frequencies(policy: Boltzmann, log: Trajectories) -> Boltzmann:
 
 
 def recognised_choices(policy: Boltzmann, log: Trajectories) -> Boltzmann:
-    """The softmax that made the log, if one of this class has its logged probabilities."""
+    """The softmax that made the log, if a policy of this class has the logged probabilities."""
     if isinstance(policy.features, OneHot):
         return _recognised_table(policy, log)
     if not isinstance(policy.features, Affine):
@@ -77,7 +77,7 @@ def recognised_choices(policy: Boltzmann, log: Trajectories) -> Boltzmann:
         log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return densities[rows] - (chosen[rows] * log_p).sum(axis=1), np.exp(log_p)
 
-    for _ in range(STEPS):  # of Gauss and Newton
+    for _ in range(STEPS):  # Gauss-Newton steps
         missing, p = off(some)
         if np.abs(missing).max() < KNOWN:
             everywhere = np.abs(off(slice(None))[0]).max() < KNOWN
@@ -97,7 +97,7 @@ def _recognised_table(policy: Boltzmann, log: Trajectories) -> Boltzmann:
     if np.abs(known[states, actions] - densities).max() > KNOWN or (total > 1 + KNOWN).any():
         return policy
     logits = np.where(seen, known, NEVER)
-    visited = seen.any(axis=1)  # of a state without an action nothing is known
+    visited = seen.any(axis=1)  # nothing is known about a state without a logged action
     return _with_logits(policy, np.where(visited[:, None], logits, np.asarray(policy.weights)))
 
 

@@ -1,4 +1,4 @@
-"""A policy as plain data, so that a log can say who made it without running code when read."""
+"""A policy as plain data, so that a log can say who made it and reading it runs no code."""
 
 from dataclasses import fields
 from typing import Any
@@ -15,7 +15,7 @@ from gamps.policies.features import Affine, OneHot, RadialBasis
 from gamps.policies.gaussian import LinearGaussianPolicy, MLPGaussianPolicy, SoftClipped
 from gamps.policies.types import Policy
 
-# Only these are ever built from a file: a name in it chooses among them and runs nothing else.
+# Only these are ever built from a file: a name in the file selects one and runs nothing else.
 KNOWN: dict[str, type] = {
     "Bent": SoftClipped,
     "Boltzmann": Boltzmann,
@@ -32,10 +32,10 @@ NAMES = {cls: name for name, cls in KNOWN.items()}
 
 
 def describe(policy: Policy) -> dict[str, Any]:
-    """The policy's class and fields, such as JSON holds; `rebuild` is its inverse.
+    """Describe the policy's class and fields as data that JSON can hold; `rebuild` is its inverse.
 
     Raises:
-      DescriptionError: for a class or a function of yours, which a reader could not rebuild.
+      DescriptionError: for your own class or function, which a reader could not rebuild.
 
     Examples:
       >>> describe(LinearGaussianPolicy(jnp.zeros((2, 1)), log_std=jnp.zeros(1)))["class"]
@@ -46,11 +46,11 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def describe_known(policy: Policy | None) -> dict[str, Any] | None:
-    """As `describe`; None without a policy, or for one of the user's own classes."""
+    """Like `describe`, but None without a policy, or for one of the user's own classes."""
     try:
         return None if policy is None else describe(policy)
     except DescriptionError:
-        return None  # whoever reads it does without: a log has its densities all the same
+        return None  # readers do without it: the log still has its densities
 
 
 def _describe(value: Any, place: str) -> Any:
@@ -60,7 +60,7 @@ def _describe(value: Any, place: str) -> Any:
         }
         return {"class": NAMES[type(value)], "fields": described}
     if isinstance(value, (jax.Array, np.ndarray)):
-        # A float32 number is exactly a double, and JSON's digits give a double back exactly.
+        # A float32 is exactly a double, and JSON's digits restore a double exactly.
         return {"dtype": str(value.dtype), "array": np.asarray(value).tolist()}
     if isinstance(value, tuple):
         return {"tuple": [_describe(v, f"{place}[{i}]") for i, v in enumerate(value)]}
@@ -68,27 +68,27 @@ def _describe(value: Any, place: str) -> Any:
         return value
     raise DescriptionError(
         place,
-        f"{type(value).__name__} cannot be written down",
-        f"Build policies of {', '.join(sorted(KNOWN))}, or keep the policy's code with the log",
+        f"{type(value).__name__} cannot be stored as plain data",
+        f"Build policies from {', '.join(sorted(KNOWN))}, or keep the policy's code with the log",
     )
 
 
 def rebuild(description: Any) -> Policy:
-    """The policy that `describe` wrote down.
+    """Rebuild the policy from what `describe` returned.
 
     Raises:
-      DescriptionError: naming the field that cannot be one of a policy.
+      DescriptionError: names the field that cannot belong to a policy.
     """
     policy = _rebuild(description, "policy")
     if not isinstance(policy, Policy):
         raise DescriptionError(
-            "policy", f"describes {policy!r:.60}", "Write it by describe(policy)"
+            "policy", f"describes {policy!r:.60}", "Write it with describe(policy)"
         )
     return policy
 
 
 def _rebuild(content: Any, place: str) -> Any:
-    fix = "Write it by gamps.policies.describe"
+    fix = "Write it with gamps.policies.describe"
     if content is None or isinstance(content, (bool, int, float, str)):
         return content
     if not isinstance(content, dict):
@@ -99,9 +99,9 @@ def _rebuild(content: Any, place: str) -> Any:
         try:
             array = np.asarray(content["array"], dtype=content["dtype"])
         except (TypeError, ValueError, OverflowError) as error:
-            raise DescriptionError(place, f"no array: {error}", fix) from error
+            raise DescriptionError(place, f"not an array: {error}", fix) from error
         if not np.isfinite(array).all():
-            raise DescriptionError(place, "not finite numbers", fix)
+            raise DescriptionError(place, "has numbers that are not finite", fix)
         kind = jnp.result_type(float) if array.dtype.kind == "f" else array.dtype
         return jnp.asarray(array, dtype=kind)
     if isinstance(content.get("tuple"), list):

@@ -1,8 +1,9 @@
-"""The logging policy, where it was not written down: estimated from the actions it took.
+"""Estimate an unknown logging policy from the actions it took.
 
-What is estimated is said to be: a density that a fit gave is no density that drew the action, and
-everything computed from the ratios is only as good as the fit. Hence the cross-validation, and the
-calibration, which compares how often actions fall where the fit says they should.
+Estimated densities are always marked as such: a fitted density is not the density that drew the
+action, and everything computed from the ratios is only as good as the fit. That is why the fit is
+cross-validated and calibrated; calibration compares how often actions fall where the fit says they
+should.
 """
 
 import math
@@ -30,20 +31,20 @@ from gamps.policies.choice_fits import frequencies, recognised_choices, unfitted
 from gamps.trajectories import Episode, Trajectories, flat, from_episodes, validate
 
 FOLDS = 5
-LEAST_STD = 1e-3  # of the spread of an action: a controller without noise has no density
+LEAST_STD = 1e-3  # share of an action's spread: a controller without noise has no density
 CENTRAL = (0.5, 0.8, 0.95)
-STEPS, KNOWN = 20, 5e-4  # to recognise a policy, and how near its log-densities have to come
+STEPS, KNOWN = 20, 5e-4  # steps to recognise a policy; tolerance of its log-densities
 
 
 class Estimate(NamedTuple):
-    """A logging policy that was estimated, and how far it can be trusted.
+    """An estimated logging policy, and how far it can be trusted.
 
     Attributes:
       policy: fitted to the whole log.
-      kind: of it, chosen by held-out likelihood.
+      kind: kind of policy, chosen by held-out likelihood.
       held_out: mean log-likelihood of held-out actions, by kind.
-      calibration: share of held-out actions inside the central 50, 80 and 95 % of the fit; of
-        choices, the mean probability that the fit gave the choice taken and its own expectation.
+      calibration: share of held-out actions inside the central 50, 80 and 95 % of the fit; for
+        choices, the mean probability that the fit gave the choice taken, and its expectation.
       trajectories: the log with estimated densities.
     """
 
@@ -57,15 +58,15 @@ class Estimate(NamedTuple):
 def estimate(
     key: Key[Array, ""], episodes: Sequence[Episode], *, kinds: Sequence[str] | None = None
 ) -> Estimate:
-    """Fit each kind of policy, keep the one that predicts held-out actions best.
+    """Fit each kind of policy, and keep the one that predicts held-out actions best.
 
     Args:
-      key: of the folds and the network's start.
-      episodes: their densities are ignored.
-      kinds: of `affine` and `network`; for choices there is `choices` only.
+      key: randomness of the folds and of the network's initial weights.
+      episodes: the log; its densities are ignored.
+      kinds: `affine`, `network` or both; `choices` by default for choices.
     """
     if len(episodes) < FOLDS:
-        problem = f"{len(episodes)}, of which {FOLDS} parts are to be held out in turn"
+        problem = f"{len(episodes)}, too few for {FOLDS} parts that are held out in turn"
         raise SettingError("episodes", problem, f"Log at least {FOLDS}")
     unknown = [e._replace(behaviour_log_prob=np.zeros(len(e.rewards))) for e in episodes]
     log = from_episodes(unknown)
@@ -94,10 +95,11 @@ def estimate(
 def fit(
     key: Key[Array, ""], log: Trajectories, kind: str, *, space: Trajectories | None = None
 ) -> Policy:
-    """The policy of a kind that makes the logged actions most likely, whatever their densities.
+    """Fit the policy of a kind that makes the logged actions most likely; ignores their densities.
 
-    Kinds are `affine`, `network`, which starts from the key's random weights, and `choices`: a
-    softmax, affine or a table; of all states and choices that `space` has, a larger log.
+    Kinds are `affine`; `network`, which starts from random weights drawn with the key; and
+    `choices`, a softmax that is affine or a table. It covers all states and choices of `space`, a
+    larger log.
     """
     fits = {"affine": _affine, "network": _network, "choices": _choices}
     if kind not in fits:
@@ -106,21 +108,21 @@ def fit(
     numbered = jnp.issubdtype(log.states.dtype, jnp.integer)
     right = ("choices" if discrete else "affine", *(() if discrete and numbered else ("network",)))
     if kind not in right:
-        fix = f"For the actions of this log take {' or '.join(right)}"
+        fix = f"For the actions of this log choose {' or '.join(right)}"
         raise SettingError("policy", repr(kind), fix)
     return fits[kind](key, log, space)
 
 
 def recognised(policy: Policy, log: Trajectories) -> Policy:
-    """The logging policy itself, if it is of the class of a fit: logged densities tell.
+    """Recover the exact logging policy from logged densities, if the fit is of its class.
 
-    Densities of normal actions around a mean that is linear in features are a system of equations
-    for its parameters. If some solve it for all logged actions the log was made by that policy; if
-    none do, the fit is given back. Of choices the same is asked of the softmax.
+    Densities of normal actions around a mean that is linear in features form a system of equations
+    for its parameters. If some parameters solve it for all logged actions, that policy made the
+    log; if none do, the fit is returned. For choices the same is done with the softmax.
 
     Args:
-      policy: from `fit`.
-      log: with logged densities.
+      policy: the policy that `fit` returned.
+      log: a log with logged densities.
     """
     if isinstance(policy, Boltzmann):
         return recognised_choices(policy, log)
@@ -130,7 +132,7 @@ def recognised(policy: Policy, log: Trajectories) -> Policy:
     x = np.asarray(jax.vmap(jax.vmap(policy.features))(log.states), np.float64)[mask]
     a, densities = (np.asarray(v, np.float64)[mask] for v in (log.actions, log.behaviour_log_prob))
     weights, log_std = (np.asarray(v, np.float64) for v in (policy.weights, policy.log_std))
-    for _ in range(STEPS):  # of Gauss and Newton
+    for _ in range(STEPS):  # Gauss-Newton steps
         z = (a - x @ weights) / np.exp(log_std)
         off = densities - (-(z**2) / 2 - log_std - math.log(2 * math.pi) / 2).sum(axis=1)
         if np.abs(off).max() < KNOWN:
@@ -221,7 +223,7 @@ def _choices(key: Array, log: Trajectories, space: Any) -> Policy:
 
 
 def _climbed(policy: Policy, log: Trajectories, *, steps: int, learning_rate: float) -> Policy:
-    """Full passes of Adam on the likelihood, the rate falling to nothing."""
+    """Maximise the likelihood by full passes of Adam, with a rate that falls to zero."""
     optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
     parameters, static = eqx.partition(policy, eqx.is_inexact_array)
 

@@ -1,4 +1,4 @@
-"""Normal densities over continuous actions, of the action as drawn, before any clipping."""
+"""Normal densities over continuous actions as they were drawn, before any clipping."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gamps.errors import SettingError
 from gamps.policies.features import Affine
 from gamps.policies.types import Policy
 
-SHORTENED = 0.3  # what is left of a mean's way beyond the actuators
+SHORTENED = 0.3  # share that is kept of how far a mean exceeds the actuators' range
 
 
 class Gaussian(Policy):
-    """Independent normal actions around a mean of the observation; what is left is the mean.
+    """Independent normal actions around a mean; subclasses compute the mean from the observation.
 
     The density is that of the raw action: an actuator that clips does so after the draw, and a
     clipped action has no density.
@@ -47,7 +47,7 @@ class Gaussian(Policy):
 
     @property
     def noise_size(self) -> int:
-        """One number a dimension of the action."""
+        """One number per dimension of the action."""
         return int(self.log_std.shape[-1])
 
     def act(self, observation: Any, noise: Float[Array, "A"]) -> Float[Array, "A"]:
@@ -64,12 +64,12 @@ class Gaussian(Policy):
 
 
 class Annealed(eqx.Module):
-    """Standard deviation by iteration: from `start` to `end` by equal factors, then no further.
+    """Shrink the standard deviation from `start` to `end` by equal factors, then keep it.
 
     Attributes:
-      start: before the first iteration; a number, or one a dimension of the action.
+      start: value before the first iteration; a number, or one per dimension of the action.
       end: the floor.
-      iterations: how many until it is reached.
+      iterations: number of iterations until the floor is reached.
     """
 
     start: Float[Array, "..."] | float = number()
@@ -77,7 +77,7 @@ class Annealed(eqx.Module):
     iterations: Float[Array, "..."] | float = number()
 
     def __call__(self, policy: Policy, iteration: Int[Array, ""]) -> Policy:
-        """The policy with the deviation of this iteration."""
+        """The policy with this iteration's standard deviation."""
         if not isinstance(policy, Gaussian):
             raise SettingError("explore", f"Annealed of {type(policy).__name__}", "Use a Gaussian")
         share = jnp.minimum(iteration / self.iterations, 1.0)
@@ -88,7 +88,7 @@ class Annealed(eqx.Module):
 
 
 class LinearGaussianPolicy(Gaussian):
-    """Mean linear in features of the observation.
+    """Normal actions with a mean that is linear in features of the observation.
 
     Attributes:
       weights: `[F, A]`, trainable.
@@ -109,14 +109,14 @@ class LinearGaussianPolicy(Gaussian):
 
 
 class SoftClipped(LinearGaussianPolicy):
-    """A `LinearGaussianPolicy` whose mean is bent where the actuators clip.
+    """A `LinearGaussianPolicy` whose mean bends where the actuators clip.
 
-    All actions beyond the actuators' range do the same, so no gradient brings a mean back that has
-    gone far beyond. What it goes beyond is therefore shortened.
+    All actions beyond the actuators' range have the same effect, so no gradient brings back a mean
+    that is far outside. The part of the mean outside the range is therefore shortened.
 
     Attributes:
       low: `[A]`, the least action that makes a difference.
-      high: `[A]`, the largest.
+      high: `[A]`, the largest action that makes a difference.
 
     Examples:
       >>> policy = LinearGaussianPolicy(jnp.ones((2, 1)), log_std=jnp.zeros(1))
@@ -130,7 +130,7 @@ class SoftClipped(LinearGaussianPolicy):
 
     @classmethod
     def of(cls, policy: LinearGaussianPolicy, low: ArrayLike, high: ArrayLike) -> SoftClipped:
-        """The same policy, but for means beyond the range."""
+        """The same policy, except where its mean is outside the range."""
         low, high = (jnp.broadcast_to(x, policy.log_std.shape).astype(float) for x in (low, high))
         return cls(
             policy.weights,
@@ -142,17 +142,17 @@ class SoftClipped(LinearGaussianPolicy):
         )
 
     def mean(self, observation: Any) -> Float[Array, "A"]:
-        """Wᵀ φ(s), its way beyond the range shortened to a part of it."""
+        """Wᵀ φ(s), with the part outside the range shortened."""
         straight = super().mean(observation)
         inside = jnp.clip(straight, *jax.lax.stop_gradient((self.low, self.high)))
         return inside + SHORTENED * (straight - inside)
 
 
 class MLPGaussianPolicy(Gaussian):
-    """Mean by a network of the observation, the standard deviation the same everywhere.
+    """Normal actions with a mean from a network and the same standard deviation everywhere.
 
     Attributes:
-      network: from observation to mean, trainable.
+      network: maps the observation to the mean, trainable.
 
     Examples:
       >>> policy = MLPGaussianPolicy.create(jax.random.key(0), observations=8, actions=2)

@@ -1,4 +1,4 @@
-"""What lies between two policies: near the first one a log speaks clearly, further on less."""
+"""Policies between two policies: a log says much about those near the first, less further on."""
 
 import dataclasses
 from typing import Any
@@ -16,11 +16,11 @@ from gamps.policies.types import Policy
 
 
 class Mixture(Policy):
-    """Acts as one of two policies, drawn anew at every step.
+    """Act as one of two policies, chosen at random at every step.
 
     Attributes:
-      first: taken else.
-      second: taken with probability `share`.
+      first: chosen otherwise.
+      second: chosen with probability `share`.
       share: between 0 and 1.
 
     Examples:
@@ -43,22 +43,22 @@ class Mixture(Policy):
 
     @property
     def choices(self) -> int | None:
-        """As both have."""
+        """Number of actions, the same for both policies."""
         return self.first.choices
 
     @property
     def noise_size(self) -> int:
-        """One number to choose by, then those of the larger."""
+        """One number to choose the policy, then as many as the policy that needs more."""
         return 1 + max(self.first.noise_size, self.second.noise_size)
 
     def act(self, observation: Any, noise: Float[Array, "Z"]) -> Any:
-        """The second's action where Φ of the first number is below the share."""
+        """The action of `second` if Φ of the first number is below `share`, else of `first`."""
         chosen = jax.scipy.special.ndtr(noise[0]) < self.share
         actions = [p.act(observation, noise[1:][: p.noise_size]) for p in (self.first, self.second)]
         return jax.tree.map(lambda a, b: jnp.where(chosen, b, a), *actions)
 
     def mode(self, observation: Any) -> Any:
-        """Of the one that is taken more often."""
+        """The most likely action of the policy that is chosen more often."""
         modes = [p.mode(observation) for p in (self.first, self.second)]
         return jax.tree.map(lambda a, b: jnp.where(self.share > 0.5, b, a), *modes)
 
@@ -66,14 +66,14 @@ class Mixture(Policy):
 def between(start: Policy, end: Policy, share: float, spread: float | None = None) -> Policy:
     """A policy on the way from one to another.
 
-    Gaussians of one class: every parameter, and the logarithm of the deviation. Softmax of one
-    class: the logits. Others: a `Mixture`.
+    Interpolates every parameter and the log standard deviation of Gaussians of one class, and the
+    logits of softmax policies of one class. For others it returns a `Mixture`.
 
     Args:
-      start: given at `share` 0.
-      end: given at `share` 1.
-      share: of the way.
-      spread: the same for the deviation of a Gaussian; `share` by default.
+      start: the result at `share` 0.
+      end: the result at `share` 1.
+      share: share of the way from `start` to `end`.
+      spread: the share for the standard deviation of a Gaussian; `share` by default.
 
     Examples:
       >>> from gamps.policies import LinearGaussianPolicy
@@ -97,7 +97,7 @@ def between(start: Policy, end: Policy, share: float, spread: float | None = Non
 
 
 def has_path(start: Policy, end: Policy) -> bool:
-    """Whether policies differ in numbers alone whose way from one to the other is a natural one."""
+    """Whether the policies are of one class and differ only in numbers that can be interpolated."""
     if type(start) is not type(end) or not isinstance(start, (Gaussian, Boltzmann)):
         return False
     numbers, rest = zip(*(eqx.partition(_alike(p), eqx.is_inexact_array) for p in (start, end)),
@@ -107,5 +107,5 @@ def has_path(start: Policy, end: Policy) -> bool:
 
 
 def _alike(policy: Policy) -> Policy:
-    """Whether its deviation may be learned does not matter any more."""
+    """Ignore whether a policy's standard deviation may be learned."""
     return dataclasses.replace(policy, learn_std=False) if isinstance(policy, Gaussian) else policy

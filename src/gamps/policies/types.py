@@ -1,8 +1,7 @@
-"""The interface of policies, and what is computed of any of them along the log.
+"""The interface of policies, and quantities of any policy along a log.
 
-Densities and draws are written for one unbatched observation. Trainable are the floating-point
-arrays of the module; constants are integers, booleans, or wrapped in `jax.lax.stop_gradient` where
-used.
+Densities and draws are written for one unbatched observation. A module's floating-point arrays are
+trainable; constants are integers, booleans, or wrapped in `jax.lax.stop_gradient` where used.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ class Policy(eqx.Module):
 
     @property
     def choices(self) -> int | None:
-        """How many actions there are; None where they are continuous."""
+        """Number of actions; None if they are continuous."""
         return None
 
     @property
     def noise_size(self) -> int:
-        """How many standard normal numbers one action is made of."""
+        """Number of standard normal numbers that `act` needs."""
         raise NotImplementedError
 
     def act(self, observation: Any, noise: Float[Array, "Z"]) -> Any:
-        """The action that these standard normal numbers choose; zeros give the middle one."""
+        """The action for these standard normal numbers; zeros give the middle one."""
         raise NotImplementedError
 
     def sample(self, key: Key[Array, ""], observation: Any) -> Any:
@@ -48,14 +47,14 @@ class Policy(eqx.Module):
         return self.act(observation, jnp.zeros(self.noise_size, dtype=float))
 
     def divergence(self, other: Policy, observation: Any) -> Float[Array, ""]:
-        """KL(self‖other) of the actions at one observation, `other` being of the same class."""
+        """KL(self‖other) of the actions at one observation; `other` is of the same class."""
         raise NotImplementedError
 
     def local(self, observation: Any) -> Policy:
-        """A policy that acts the same at this observation, with fewer parameters if it can.
+        """A policy that acts the same at this observation, with fewer parameters if possible.
 
-        Parameters left out must have a score of zero here. Norms of scores are taken of this, so
-        that a table of a million rows costs one row.
+        Parameters left out must have a score of zero here. Norms of scores are computed from this
+        policy, so that a table of a million rows costs one row.
         """
         del observation
         return self
@@ -80,9 +79,9 @@ def score_norms(policy: Policy, trajectories: Trajectories, *, q: float) -> Floa
 def natural_units(policy: Policy, trajectories: Trajectories) -> Policy:
     """One over the root mean square of each parameter's score on the log.
 
-    A parameter that moves by its unit changes the log-density of a logged action by about one: the
-    inverse root of the diagonal of the Fisher information. A parameter without a score, such as a
-    fixed deviation, gets zero.
+    This is the inverse root of the diagonal of the Fisher information: moving a parameter by its
+    unit changes the log-density of a logged action by about one. A parameter without a score, such
+    as a fixed standard deviation, gets zero.
 
     Returns:
       A tree like the gradient's: arrays where `policy` has floating-point arrays.
@@ -113,6 +112,6 @@ def _norm(leaves: list[Array], q: float) -> Array:
     largest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in leaves]))
     if q == math.inf:
         return largest
-    # Divided by the largest entry, no power of a finite score overflows or vanishes.
+    # After division by the largest entry, no power of a finite score overflows or vanishes.
     scale = jnp.where(largest > 0, largest, 1.0)
     return scale * jnp.asarray(sum(jnp.sum((leaf / scale) ** q) for leaf in leaves)) ** (1 / q)

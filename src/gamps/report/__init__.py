@@ -1,1 +1,1 @@
-"""The HTML page of a run: `page` is its form, `sections` what it says, `pictures` what it shows."""
+"""The HTML page of a run: `page` lays it out, `sections` writes it, `pictures` draws."""

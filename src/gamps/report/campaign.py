@@ -1,4 +1,4 @@
-"""A campaign in pictures: what each round earned, who was put in charge and why, and promises."""
+"""Report of a campaign: what each round earned, who took charge and why, models' promises."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from gamps.runs.trials import Tried, rounds_in
 
 
 def is_campaign(folder: Path) -> bool:
-    """Whether a folder is a campaign's, and no single run's."""
+    """Whether a folder holds a campaign, not a single run."""
     return (folder / CAMPAIGN).exists()
 
 
 def campaign_sections(folder: Path) -> list[Section]:
-    """Of the rounds that are finished."""
+    """Return the sections about the finished rounds."""
     spec = CampaignSpec(**json.loads((folder / CAMPAIGN).read_text(encoding="utf-8")))
     if spec.mode == "trials":
         return _of_trials(spec, rounds_in(folder))
@@ -41,8 +41,8 @@ def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
     tried = sum(len(one.earned) for one in rounds)
     text = (
         f"The controller was replaced {replaced} times in {len(rounds)} rounds of {spec.episodes} "
-        f"episodes. The chance that it was ever replaced by one that is no better is at most "
-        f"{spec.error:g}. {tried} trials earned {cost:.4g} less in all than the policy in charge "
+        f"episodes. The chance that a policy that is no better ever replaced it is at most "
+        f"{spec.error:g}. {tried} trials earned {cost:.4g} less in total than the policy in charge "
         f"would have."
     )
     look = "deploy" if replaced else "unsure"
@@ -58,7 +58,7 @@ def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
         ],
     )  # fmt: skip
     sections = [
-        Section("What came of it", [Banner(look, f"{first:.4g} → {now:.4g}", text)]),
+        Section("Result", [Banner(look, f"{first:.4g} → {now:.4g}", text)]),
         Section(
             "Round by round",
             [
@@ -71,8 +71,8 @@ def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
     ]  # fmt: skip
     if any(one.promised for one in rounds):
         caption = (
-            "Each candidate: what the models promised, and what its one episode earned. On the "
-            "line a promise was kept. Candidates are searched for in the models, so that promises "
+            "Each dot is a candidate: what the models promised, and what its one episode earned. "
+            "On the line, a promise was kept. The models are searched for candidates, so promises "
             "are too high until the models know where the search leads."
         )
         picture = Picture("promises", _promises_picture(rounds), caption)
@@ -86,7 +86,7 @@ def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:
     text = (
         f"{deployed} policies were deployed in {len(past)} rounds of {spec.episodes} episodes. The "
         f"chance that any of them was worse than the one before is at most {spec.error:g}. What "
-        f"the last round deployed has logged nothing yet."
+        f"the last round deployed has not logged anything yet."
     )
     figure, axes = panels(1, 1, width=6.4, height=3.0)
     axis = axes[0, 0]
@@ -100,8 +100,8 @@ def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:
     axis.set_xlabel("round")
     axis.set_ylabel("discounted return")
     caption = (
-        "What the policy in charge earned in each round by its own episodes, ± two standard "
-        "errors; green, what the certificate of the round before said it would earn at least."
+        "Blue: what the policy in charge earned in its own episodes of each round, ± two standard "
+        "errors. Green: the least that the certificate of the round before said it would earn."
     )
     rows = [
         [
@@ -122,7 +122,7 @@ def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:
     ]
     return [
         Section(
-            "What came of it",
+            "Result",
             [Banner("deploy" if deployed else "unsure", f"{first:.4g} → {now:.4g}", text)],
         ),
         Section("Round by round", [Picture("rounds", figure, caption), Table(header, rows)]),

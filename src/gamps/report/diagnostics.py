@@ -1,5 +1,6 @@
-"""What the pictures of a run are drawn from: numbers on the host."""
+"""Compute the numbers behind the pictures of a run, as NumPy arrays."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,26 +10,29 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gamps._utils.noise import normal
+from gamps.learner import Settings, draw_border, worth
+from gamps.models import Ensemble
 from gamps.policies import Policy
+from gamps.runs.open_run import OpenRun
 from gamps.search import importance
 from gamps.search.weights import GradientAware
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, flat
 
-SAMPLES = 64  # imagined next observations of a transition
-TRANSITIONS = 2_000  # that are looked at
-LANES = 20  # imagined episodes beside a logged one
-EPISODES = 200  # logged ones that are imagined again
+SAMPLES = 64  # imagined next observations per transition
+TRANSITIONS = 2_000  # transitions to look at, at most
+LANES = 20  # imagined episodes per logged one
+EPISODES = 200  # logged episodes to imagine, at most
 
 
 class Weighing(NamedTuple):
-    """Who carries the estimate and the fit.
+    """How much weight each logged step has in the estimate and in the fit.
 
     Attributes:
       ess: `[T]`, effective number of episodes that reach a step.
-      episodes: `[T]`, how many do.
+      episodes: `[T]`, number of episodes that reach it.
       omega: `[N, T]`, gradient-aware weights, summing to one.
-      uniform: `[N, T]`, weights of maximum likelihood, summing to one.
+      uniform: `[N, T]`, maximum-likelihood weights, summing to one.
     """
 
     ess: np.ndarray
@@ -38,7 +42,7 @@ class Weighing(NamedTuple):
 
 
 def weighing(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> Weighing:
-    """Ratios over time, and both weightings of a fit; ω with ratios that `ratio` transformed."""
+    """Return ratios over time and both weightings of a fit; `ratio` transforms the ratios of ω."""
     ess, omega = map(np.asarray, _weigh(policy, log, discount, ratio))
     mask = np.asarray(log.mask)
     return Weighing(ess, mask.sum(axis=0), omega / max(omega.sum(), 1e-300), mask / mask.sum())
@@ -54,11 +58,11 @@ def _weigh(policy: Policy, log: Trajectories, discount: Any, ratio: Any) -> tupl
 
 
 class Predictions(NamedTuple):
-    """One step of the model from logged pairs.
+    """One-step predictions of the model at logged pairs.
 
     Attributes:
       logged: `[n, D]`, how the observation changed.
-      predicted: `[n, D]`, how the model expects it to.
+      predicted: `[n, D]`, how the model expects it to change.
       rank: `[n, D]`, share of imagined changes below the logged one: uniform if calibrated.
     """
 
@@ -68,7 +72,7 @@ class Predictions(NamedTuple):
 
 
 def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictions:
-    """At logged transitions, at most `TRANSITIONS` of them."""
+    """Predict one step at logged transitions, at most `TRANSITIONS` of them."""
     rows = np.flatnonzero(np.asarray(log.mask).ravel())
     if len(rows) > TRANSITIONS:
         rows = np.random.default_rng(0).choice(rows, TRANSITIONS, replace=False)
@@ -77,7 +81,7 @@ def predictions(key: Key[Array, ""], model: Any, log: Trajectories) -> Predictio
     states, following = (np.asarray(flat(x))[rows] for x in (log.states, log.next_states))
     below = (draws < following[:, None]).mean(axis=1)
     equal = (draws == following[:, None]).mean(axis=1)
-    uniform = np.random.default_rng(1).random(below.shape)  # a tie is any of its ranks
+    uniform = np.random.default_rng(1).random(below.shape)  # ties get a random rank among theirs
     rank = (below * SAMPLES + (equal * SAMPLES + 1) * uniform) / (SAMPLES + 1)
     return Predictions(following - states, draws.mean(axis=1) - states, rank)
 
@@ -92,11 +96,11 @@ def _next_draws(key: Array, model: Any, states: Any, actions: Any) -> Array:
 def open_loop(
     key: Key[Array, ""], model: Any, task: Task, log: Trajectories
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The logged actions, from the logged starts, in the model alone.
+    """Run the logged actions from the logged starts, in the model alone.
 
     Returns:
       `[LANES, N, T, D]` imagined observations, and `[LANES, N, T]` whether the imagined episode
-      went on until then.
+      was still running.
     """
     imagined, going = _open_loop(key, model, task, log)
     return np.asarray(imagined), np.asarray(going)
@@ -123,8 +127,29 @@ def _open_loop(key: Array, model: Any, task: Task, log: Trajectories) -> tuple[A
     return each(log.states[:, 0], log.actions, noise)
 
 
+def promised_gains(
+    key: Key[Array, ""], policies: Sequence[Policy], behaviour: Policy, opened: OpenRun
+) -> list[float] | None:
+    """Return what the models say each policy gains over the logging one; None without an ensemble.
+
+    The evidence about the same policies shows how far to believe what the models say of others.
+    """
+    model, task, log = opened.progress.state.model, opened.task, opened.learned
+    if not isinstance(model, Ensemble):
+        return None
+    key_border, key_worth = jax.random.split(key)
+    settings = Settings()
+    border = draw_border(
+        key_border, behaviour, model, task, log, steps=settings.horizon, seldom=settings.border
+    )
+    before, *after = (
+        worth(key_worth, policy, model, task, log, border) for policy in (behaviour, *policies)
+    )
+    return [value - before for value in after]
+
+
 def mean_actions(policy: Policy, log: Trajectories) -> np.ndarray:
-    """`[n, A]` what it does without noise, at every logged state."""
+    """Return `[n, A]`, the policy's actions without noise at every logged state."""
     rows = np.asarray(log.mask).ravel()
     actions = np.asarray(_modes(policy, flat(log.states)))[rows]
     return actions.reshape(len(actions), -1)
@@ -136,7 +161,7 @@ def _modes(policy: Policy, states: Any) -> Array:
 
 
 def probabilities(policy: Policy, log: Trajectories, actions: int) -> np.ndarray:
-    """`[n, A]` of every choice, at every logged state."""
+    """Return `[n, A]`, the probability of every choice at every logged state."""
     rows = np.asarray(log.mask).ravel()
     return np.exp(np.asarray(_of_choices(policy, flat(log.states), actions)))[rows]
 

@@ -1,4 +1,4 @@
-"""One HTML file that holds all it shows: no script, no request, reads on a screen and on paper."""
+"""One self-contained HTML file: no script, no request, readable on screen and on paper."""
 
 import base64
 import html
@@ -35,12 +35,12 @@ figcaption { color: var(--grey); font-size: .9rem; max-width: 46rem; }
 
 
 class Table(NamedTuple):
-    """Rows under a header; a row's class is its look.
+    """Rows under a header; each row may have a CSS class.
 
     Attributes:
-      header: of the columns.
-      rows: of text.
-      looks: a class a row, or none.
+      header: titles of the columns.
+      rows: cells as text.
+      looks: one class per row, or empty.
     """
 
     header: Sequence[str]
@@ -49,12 +49,12 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A figure that says something.
+    """A figure with its caption.
 
     Attributes:
-      name: of its file.
-      figure: matplotlib's.
-      caption: what to see in it.
+      name: name of its file.
+      figure: a Matplotlib figure.
+      caption: what it shows.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Picture(NamedTuple):
 
 
 class Banner(NamedTuple):
-    """The one thing to read.
+    """The most important message of the page.
 
     Attributes:
       look: deploy, unsure or worse.
-      word: in large.
-      text: beside it.
+      word: the verdict, in large letters.
+      text: the text below it.
     """
 
     look: str
@@ -77,21 +77,21 @@ class Banner(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading and what stands under it: paragraphs, tables, pictures, a banner."""
+    """A heading and its content: paragraphs, tables, pictures, a banner."""
 
     title: str
     parts: Sequence[str | Table | Picture | Banner]
 
 
 def png(figure: Any) -> bytes:
-    """A figure as it is embedded, and written beside the page."""
+    """Return a figure as PNG, to embed in the page and to write next to it."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
     return buffer.getvalue()
 
 
 def page(title: str, subtitle: str, sections: Iterable[Section], images: dict[str, bytes]) -> str:
-    """The whole file; `images` are the PNG of every picture, by name."""
+    """Return the whole file; `images` holds the PNG of every picture, by name."""
     body = "\n".join(_section(section, images) for section in sections)
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return f"""<!DOCTYPE html>

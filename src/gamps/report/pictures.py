@@ -11,11 +11,13 @@ from gamps.evaluation.support import FAIR, LIMITS
 from gamps.report.diagnostics import Predictions, Weighing
 
 NEW, OLD, GREY, CERTIFIED = COLOURS["gamps"], COLOURS["ml"], "#5b6875", "#2a9d5c"
-MOST = 4  # dimensions that are drawn
+MOST = 4  # dimensions to draw, at most
 
 
-def ladder(rungs: Sequence[Rung], evaluated: Evaluation) -> Any:
-    """How far, the estimate with its bound, and how many episodes speak of it."""
+def ladder(
+    rungs: Sequence[Rung], evaluated: Evaluation, promised: Sequence[float] | None = None
+) -> Any:
+    """Draw each rung's estimate and bound, its effective episodes, and what the models promise."""
     figure, axes = panels(2, 1, width=6.4, height=2.4)
     for k, one in enumerate(evaluated.judged):
         certified = k == evaluated.chosen and evaluated.policy is not None
@@ -24,6 +26,8 @@ def ladder(rungs: Sequence[Rung], evaluated: Evaluation) -> Any:
         filled = "none" if one.refusal is not None else colour
         axes[0, 0].plot(k, gain.estimate, "o", color=colour, markerfacecolor=filled)
         axes[1, 0].bar(k, one.support.ess, color=colour, fill=one.refusal is None, width=0.5)
+    if promised is not None:
+        axes[0, 0].plot(range(len(rungs)), promised, "x", color=NEW)
     axes[0, 0].axhline(0.0, color="black", linewidth=0.8)
     axes[0, 0].set_ylabel("improvement")
     axes[1, 0].axhline(LIMITS[FAIR][0], color="black", linewidth=0.8, linestyle=":")
@@ -38,7 +42,7 @@ def ladder(rungs: Sequence[Rung], evaluated: Evaluation) -> Any:
 
 
 def estimates(by_name: Mapping[str, Any], chosen: str) -> Any:
-    """The improvement by every estimator, with its bounds."""
+    """Draw the improvement by every estimator, with its bounds."""
     figure, axes = panels(1, 1, width=7.0, height=0.45 * len(by_name) + 1.0)
     axis = axes[0, 0]
     for row, (name, estimate) in enumerate(by_name.items()):
@@ -54,7 +58,7 @@ def estimates(by_name: Mapping[str, Any], chosen: str) -> Any:
 
 
 def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
-    """What training reported, iteration by iteration."""
+    """Draw what training reported, iteration by iteration."""
     titles = {
         "estimate": "return, as estimated",
         "ess": "effective trajectories",
@@ -79,10 +83,10 @@ def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def over_time(weighing: Weighing, *, weights: bool) -> Any:
-    """Effective episodes a step, and, with `weights`, where in an episode the fit looks."""
+    """Draw effective episodes per step; with `weights`, also where in an episode the fit looks."""
     figure, axes = panels(1, 1 + weights, width=4.2, height=2.8)
     steps = np.arange(len(weighing.ess))
-    axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes that go on")
+    axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes still running")
     axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, new policy")
     axes[0, 0].set(xlabel="step", ylabel="episodes", yscale="log")
     axes[0, 0].set_ylim(bottom=0.7)
@@ -100,9 +104,9 @@ def over_time(weighing: Weighing, *, weights: bool) -> Any:
 
 
 def over_states(states: np.ndarray, weighing: Weighing, mask: np.ndarray) -> Any:
-    """Where in the state space the fit looks: maximum likelihood beside gradient-aware."""
+    """Draw where in the state space the fit looks: maximum likelihood and gradient-aware."""
     points, shares = states[mask], (weighing.uniform[mask], weighing.omega[mask])
-    titles = ("ML: every transition alike", "gradient-aware ω")
+    titles = ("ML: equal weights", "gradient-aware ω")
     if points.ndim == 1 or points.shape[1] == 1 or points.dtype.kind == "i":
         return _along_one(points.reshape(len(points), -1)[:, 0], shares)
     x, y = _most_different(points, shares[1])
@@ -138,14 +142,14 @@ def _along_one(values: np.ndarray, shares: tuple[np.ndarray, np.ndarray]) -> Any
 
 
 def _most_different(states: np.ndarray, omega: np.ndarray) -> tuple[int, int]:
-    """The two dimensions in which gradient-aware weights move the mean most."""
+    """Return the two dimensions in which gradient-aware weights move the mean most."""
     moved = np.abs(omega @ states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-12)
     first, second = np.sort(np.argsort(-moved)[:2])
     return int(first), int(second)
 
 
 def predicted(predictions: Predictions) -> Any:
-    """Predicted against logged changes, and how often the logged one lies where it should."""
+    """Draw predicted against logged changes, and the ranks of the logged ones."""
     dimensions = _largest(predictions.logged)
     flat = len(dimensions) == 1
     figure, axes = panels(*((1, 2) if flat else (2, len(dimensions))), width=2.9, height=2.6)
@@ -162,12 +166,12 @@ def predicted(predictions: Predictions) -> Any:
         rank = axes[1, column]
         rank.hist(predictions.rank[:, j], 20, range=(0, 1), density=True, color=OLD, alpha=0.7)
         rank.axhline(1.0, color="black", linewidth=0.8)
-        rank.set(xlabel="rank of the logged one", ylabel="density" if column == 0 else "")
+        rank.set(xlabel="rank of the logged change", ylabel="density" if column == 0 else "")
     return figure
 
 
 def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: np.ndarray) -> Any:
-    """Open loop: imagined and logged observations over time, 5 to 95 %."""
+    """Draw imagined (open loop) and logged observations over time, 5 to 95 %."""
     dimensions = _largest(log_next[mask])
     figure, axes = panels(1, len(dimensions), width=2.9, height=2.7)
     steps = np.flatnonzero(mask.sum(axis=0) >= 3)
@@ -189,13 +193,13 @@ def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: n
 
 
 def _largest(changes: np.ndarray) -> list[int]:
-    """The dimensions that change most, in their own units."""
+    """Return the dimensions that change most, in their own units."""
     deviation = changes.std(axis=0)
     return sorted(int(j) for j in np.argsort(-deviation)[:MOST])
 
 
 def actions_along(states: np.ndarray, old: np.ndarray, new: np.ndarray) -> Any:
-    """What both policies do without noise, along the dimensions that it depends on most."""
+    """Draw both policies' actions without noise, along the dimensions that matter most to them."""
     moved = np.argsort(-np.abs(new - old).mean(axis=0))[: MOST - 1]
     scaled = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-12)
     matter = np.abs(scaled.T @ (new - new.mean(axis=0))).sum(axis=1)
@@ -214,7 +218,7 @@ def actions_along(states: np.ndarray, old: np.ndarray, new: np.ndarray) -> Any:
 
 
 def choices(old: np.ndarray, new: np.ndarray) -> Any:
-    """How often each choice is taken at the logged states."""
+    """Draw the mean probability of each choice at the logged states."""
     figure, axes = panels(1, 1, width=6.5, height=2.6)
     places = np.arange(old.shape[1])
     for shift, values, colour, label in ((-0.2, old, OLD, "old"), (0.2, new, NEW, "new")):

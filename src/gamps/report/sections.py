@@ -1,4 +1,4 @@
-"""What the report of a run says, section by section: the verdict first."""
+"""The text of a run's report, section by section: the verdict first."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,13 +8,20 @@ import jax
 import numpy as np
 
 from gamps.evaluation import UNSPREAD
-from gamps.evaluation.verdict import BY_STATES, DEPLOY, NOT_SHOWN, ROBUST, WORSE
+from gamps.evaluation.verdict import (
+    BY_STATES,
+    DEPLOY,
+    NOT_SHOWN,
+    ROBUST,
+    WORSE,
+    rare_failures,
+)
 from gamps.policies import Boltzmann, Policy
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.runs import folder, inspection
 from gamps.runs.build import weight_ratio
-from gamps.runs.evaluate_run import RunEvaluation, rows_of, rungs_of, sampled
+from gamps.runs.evaluate_run import RUNG_HEADER, RunEvaluation, rows_of, rungs_of, sampled
 from gamps.runs.open_run import OpenRun
 from gamps.search.importance import Clip, Window
 
@@ -22,11 +29,11 @@ LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
 def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
-    """What is in a run folder and what is said of it, the verdict first."""
+    """Return the sections about a run and its evaluation, the verdict first."""
     opened, key = evaluation.run, jax.random.key(evaluation.run.spec.seed)
     rung = evaluation.rungs[evaluation.evaluation.chosen]
     return [
-        _verdict(evaluation),
+        _verdict(key, evaluation),
         _learning(run),
         _support(run, opened),
         _model(key, opened),
@@ -37,51 +44,63 @@ def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
     ]
 
 
-def _verdict(found: RunEvaluation) -> Section:
+def _verdict(key: Any, found: RunEvaluation) -> Section:
+    policies = [rung.policy for rung in found.rungs]
+    promised = diagnostics.promised_gains(key, policies, found.run.ends.behaviour, found.run)
     verdict, n = found.evaluation.verdict, found.run.held_out.n_trajectories
     why = f"{verdict.why[:1].upper()}{verdict.why[1:]}. {verdict.advice}."
     notes = [
-        "Policies on the way from the logging policy to the learned one, each with the noise it "
-        f"acts with, on {n} episodes of {found.by} that training never saw; the rungs were chosen "
-        "before these were looked at, and their bounds hold together."
+        "The rungs are policies between the logging policy and the learned policy. Each is judged "
+        f"with the randomness of its own actions, on {n} episodes of {found.by} that training "
+        "never saw. The rungs were fixed before these episodes were used. The lower bounds below "
+        "hold together with the confidence named above."
     ]
     if found.number > 1:
-        notes.append(f"This is judgement {found.number} by these episodes, with less error each.")
+        notes.append(f"This is judgement {found.number} by these episodes; each has less error.")
     if verdict.unseen_loss is not None:
-        notes.append(
-            f"What no {n} episodes can exclude: that 3 of as many lose {verdict.unseen_loss:.4g} "
-            "each, which would outweigh the improvement."
-        )
+        notes.append(rare_failures(verdict, "episode" if found.run.groups is None else "group"))
     if found.densities == "estimated":
         notes.append(
-            "The densities of the log are estimated: every ratio is as good as that fit, and its "
-            "error is in no bound."
+            "The densities of the log are estimated: every ratio is only as good as that fit, and "
+            "no bound includes its error."
         )
-    header = ["rung", "way", "noise", "effective episodes", "improvement", "at least", ""]
     caption = (
-        "The ladder: estimated improvement and its lower bound at each rung, above; effective "
-        "episodes below. Hollow rungs show nothing, because too little of the log speaks of them."
+        "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
+        "effective episodes, which is how many episodes count as evidence about a rung. Hollow "
+        "rungs cannot be certified; the usual reason is too little evidence."
+    )
+    if promised is not None:
+        caption += (
+            " Crosses: what the fitted models say of the same rungs. The verdict does not use "
+            "them; where they are far from the dots, do not believe what the models promise."
+        )
+    moved = (
+        "Mean moved and noise moved: how far the rung's mean action and its noise have moved from "
+        "the logging policy (0 %) towards the learned policy (100 %)."
     )
     return Section(
         "May it be deployed?",
         [
             Banner(LOOKS[verdict.word], verdict.word, why),
             *notes,
-            Picture("ladder", pictures.ladder(found.rungs, found.evaluation), caption),
-            Table(header, rungs_of(found)),
+            Picture("ladder", pictures.ladder(found.rungs, found.evaluation, promised), caption),
+            Table(RUNG_HEADER, rungs_of(found)),
+            moved,
         ],
     )
 
 
 def _estimates(found: RunEvaluation) -> Section:
-    """Beside the one that the verdict rests on."""
+    """Return the section with all estimates, not only the one behind the verdict."""
     estimates, chosen = found.evaluation.estimates, found.evaluation.chosen + 1
     rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
-        f"Improvement of rung {chosen} by every estimate, with one-sided {bounds} of this rung "
-        f"alone. The verdict rests on {rests_on}; the bounds of {' and '.join(UNSPREAD)} leave "
-        f"their own error out.{sampled(found)}"
+        f"Improvement of rung {chosen} by each estimator. Each bound is for this rung alone, "
+        f"without a correction for judging several. The verdict uses the {rests_on} estimate. The "
+        f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
+        f"value function; their bounds ignore the error of that fit, so they are too narrow."
+        f"{sampled(found)}"
     )
     return Section(
         "Details: other estimates",
@@ -97,24 +116,26 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "Return as training estimated it, and what it promised; effective number of "
-        "trajectories by ratios of whole episodes; norm of the gradient; loss of the model."
+        "During training: the return that the models predict, before and after correcting for "
+        "their error on the log; effective number of episodes; norm of the gradient; loss of the "
+        "model."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
 
 def _support(run: Path, opened: OpenRun) -> Section:
     log, policy = opened.learned, opened.progress.best
-    # Version 0.1 did not keep it.
+    # Runs of version 0.1 do not have it.
     setting = folder.header(run).get("weight_ratio", weight_ratio(opened.spec))
     ratio, ratios = _ratio(setting)
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
-    title = "Which part of the log speaks of the learned policy"
+    title = "How much the log says about the learned policy"
     effective = (
-        "How many logged episodes effectively speak of the learned policy after so many steps."
+        "For each time step: how many logged episodes count as evidence about the learned policy, "
+        "if only the steps so far are used."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
-        # No picture of weights that were not used.
+        # Do not draw weights that were not used.
         figure = pictures.over_time(weighed, weights=False)
         return Section(title, [Picture("over-time", figure, effective)])
     return Section(
@@ -123,36 +144,36 @@ def _support(run: Path, opened: OpenRun) -> Section:
             Picture(
                 "over-time",
                 pictures.over_time(weighed, weights=True),
-                f"Left: {effective} Right: where in an episode a fit looks, by maximum likelihood "
-                f"and by gradient-aware weights. Their ratios are {ratios}.",
+                f"Left: {effective} Right: where in an episode a fit puts its weight, with maximum "
+                f"likelihood and with gradient-aware weights. These use the ratios of {ratios}.",
             ),
             Picture(
                 "over-states",
                 pictures.over_states(np.asarray(log.states), weighed, np.asarray(log.mask)),
-                "The same over the state space, maximum likelihood beside gradient-aware.",
+                "The same over the state space, for maximum likelihood and gradient-aware weights.",
             ),
         ],
     )
 
 
 def _ratio(setting: Mapping[str, int | float]) -> tuple[Any, str]:
-    """The part that a run folder describes, and what it does in words."""
+    """Return the ratio part that a run folder describes, and its description in words."""
     if "window" in setting:
-        return Window(int(setting["window"])), f"those of the last {setting['window']:g} steps"
+        return Window(int(setting["window"])), f"the last {setting['window']:g} steps"
     if "clip" in setting:
-        return Clip(setting["clip"]), f"those of all steps before, at most {setting['clip']:g}"
-    return (lambda log_rho: log_rho), "those of all steps before"
+        return Clip(setting["clip"]), f"all steps before, clipped at {setting['clip']:g}"
+    return (lambda log_rho: log_rho), "all steps before"
 
 
 def _model(key: Any, opened: OpenRun) -> Section:
-    title, model, log = "What the model is worth", opened.progress.state.model, opened.some_held_out
+    title, model, log = "How good the model is", opened.progress.state.model, opened.some_held_out
     if model is None:
         return Section(title, [f"Recipe {opened.spec.recipe} has no model."])
     key_one, key_loop = jax.random.split(key)
     steps = diagnostics.predictions(key_one, model, log)
     some = jax.tree.map(lambda x: x[: diagnostics.EPISODES], log)
     loop = diagnostics.open_loop(key_loop, model, opened.task, some)
-    parts = ["All of this is on episodes that training never saw."]
+    parts = ["This section is about episodes that training never saw."]
     return Section(
         title,
         [
@@ -160,22 +181,25 @@ def _model(key: Any, opened: OpenRun) -> Section:
             Picture(
                 "model-steps",
                 pictures.predicted(steps),
-                "One step ahead. Above: predicted against logged change. Below: where the logged "
-                "change lies among imagined ones; flat is calibrated, a hump is too wide, a bowl "
-                "too narrow.",
+                "One step ahead. Above: predicted against logged change. Below: for each "
+                "logged step the model generates many possible changes; the histogram shows "
+                "where the real change ranks among them. If it is flat, the model's uncertainty "
+                "is right; with a hump in the middle the model is too uncertain; if it is high at "
+                "both ends, too sure.",
             ),
             Picture(
                 "model-bands",
                 pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
-                "Open loop: the logged actions from the logged starts, in the model alone. Median "
-                "and 5 to 95 % over episodes that go on.",
+                "Many steps ahead: the model predicts whole episodes from their first state and "
+                "the logged actions. Lines: median of the model's and of the logged episodes. "
+                "Bands: 5th to 95th percentile at each step, over the episodes still running.",
             ),
         ],
     )
 
 
 def _difference(opened: OpenRun, new: Policy) -> Section:
-    title, log = "Where the new policy differs", opened.learned
+    title, log = "Where the judged policy differs from the logging policy", opened.learned
     old = opened.data.behaviour or opened.ends.start
     name = (
         "the logging policy" if opened.data.behaviour else "the policy that training started from"
@@ -184,8 +208,8 @@ def _difference(opened: OpenRun, new: Policy) -> Section:
         count = new.weights.shape[-1]
         before, after = (diagnostics.probabilities(p, log, count) for p in (old, new))
         other = np.mean(before.argmax(axis=1) != after.argmax(axis=1))
-        text = f"At {other:.0%} of the logged states the most likely choice is another one."
-        figure, caption = pictures.choices(before, after), "Mean probability of every choice."
+        text = f"At {other:.0%} of the logged states the most likely choice has changed."
+        figure, caption = pictures.choices(before, after), "Mean probability of each choice."
         return Section(title, [text, Picture("actions", figure, caption)])
     before, after = (diagnostics.mean_actions(p, log) for p in (old, new))
     mask = np.asarray(log.mask)
@@ -198,11 +222,11 @@ def _difference(opened: OpenRun, new: Policy) -> Section:
         for a in range(before.shape[1])
     ]  # fmt: skip
     states = np.asarray(log.states)[mask].reshape(len(before), -1)
-    caption = f"Actions without noise at the logged states: {name} and the new one."
+    caption = f"Actions without noise at the logged states: {name} and the rung in the verdict."
     return Section(
         title,
         [
-            Table(["", "mean change", "in deviations of the log's noise", "at most"], rows),
+            Table(["", "average change", "average, in noise s.d.", "largest, in noise s.d."], rows),
             Picture("actions", pictures.actions_along(states, before, after), caption),
         ],
     )
@@ -217,7 +241,7 @@ def _health(opened: OpenRun) -> Section:
         discount=opened.data.discount,
     )
     rows: Sequence[Sequence[str]] = [[f.grade, f.what, f.found, f.fix] for f in findings]
-    header = ["", "looked at", "found", "fix"]
+    header = ["", "checked", "found", "fix"]
     return Section("Health of the log", [Table(header, rows, [f.grade for f in findings])])
 
 

@@ -1,7 +1,7 @@
-"""Trainings that leave a run folder: reported, kept, resumed to the last bit.
+"""Trainings that write a run folder: reported, kept, resumed to the last bit.
 
-A `TrainSpec` says what is to be done; `start` makes the folder of a new run and `resume` opens one,
-and `Run.train` goes on to the end. `open_run` and `evaluate_run` look at what there is.
+A `TrainSpec` holds the settings; `start` makes the folder of a new run, `resume` opens an existing
+one, and `Run.train` trains to the end. `open_run` and `evaluate_run` read a run folder.
 """
 
 from gamps.runs.search_training import SearchTraining

@@ -1,4 +1,4 @@
-"""From a specification to a training, on a log in memory or on disk."""
+"""Build a training from a specification, on a log in memory or on disk."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ from gamps.errors import SettingError
 from gamps.learner import FiniteLearner, Learner, ModelClass, Settings, is_finite, model_classes
 from gamps.models import LinearGaussianModel
 from gamps.policies import Gaussian, Policy
-from gamps.runs.resolve import features_of, model_named, policy_of, task_for
+from gamps.runs.resolve import better_controller, features_of, model_named, policy_of, task_for
 from gamps.runs.search_training import SearchTraining
 from gamps.runs.spec import MODEL_FREE, TrainSpec, check
 from gamps.runs.state import Training
@@ -29,55 +29,56 @@ from gamps.search.values.baselines import StateValue
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, episodes_of, split
 
-LEARNING_RATE = 0.02  # of the paper's recipes, on any log
-CLIP = 10.0  # of their ratios, but for the paper's own
-SELECTION = 0.2  # share of what is learned from that the paper's recipes choose their policy by
-STARTS = 50_000  # steps of these that an iteration looks at
-LEARNED = 1_000_000  # steps of a log on disk that the default learns from, drawn at random
-SAMPLE = 500_000  # steps of a log on disk that are held in memory, to judge and to inspect by
+LEARNING_RATE = 0.02  # for the paper's recipes, on any log
+CLIP = 10.0  # limit of their ratios, except in gamps_paper
+SELECTION = 0.2  # share of the training episodes by which these choose their policy
+STARTS = 50_000  # steps that an iteration of a streamed default looks at
+LEARNED = 500_000  # steps of a log on disk that the default learns from, drawn at random
+RUNGS = 100_000  # steps of these that choose the rungs, and that Q is fitted to
+SAMPLE = 500_000  # steps of a log on disk held in memory, for judging and inspecting
 
 
 def read(
     spec: TrainSpec, over: Mesh | None = None, advance: Callable[[str], None] = silent
 ) -> tuple[datasets.Dataset, Callable[[], Training]]:
-    """Read the log of a training, or some of it, and say how to build the training on all of it.
+    """Read the log of a training, or some of it; return it and a function that builds the training.
 
     Args:
-      spec: of the training.
+      spec: settings of the training.
       over: devices to split the log over; None for one.
-      advance: told of each episode of a log that is cut into shards first.
+      advance: called for each episode of a log that is cut into shards first.
     """
     if not spec.stream:
         data = datasets.load(spec.log)
         return data, lambda: build(spec, data, over)
     refuse_labels(spec.log)
-    if jax.process_index() == 0:  # the others take what it has cut
+    if jax.process_index() == 0:  # the others use the shards that it has cut
         datasets.shards_of(spec.log, advance=advance)
     placement.wait("cut into shards")
     shards = datasets.shards_of(spec.log)
-    sample = sampled(shards)
+    sample = sampled(shards, spec.log)
     return sample, lambda: build_streamed(spec, shards, sample, over)
 
 
 def refuse_labels(log: str) -> None:
-    """Refuse to stream what has to be split by more than its episodes.
+    """Refuse to stream a log whose labels decide how it is split.
 
     Shards do not know who logged an episode, what it belongs to, or whether it has judged before.
     """
     labels = datasets.stream(log).labels
     for name in ("controllers", "groups", "judged"):
         if getattr(labels, name):
-            fix = "Leave stream out: in memory its labels count"
+            fix = "Leave it out: only logs in memory can use labels"
             raise SettingError("stream", f"{log} has labels ({name})", fix)
 
 
 def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> Training:
-    """The training that a specification describes, on a log in memory.
+    """Build the training that a specification describes, on a log in memory.
 
-    It does not look at what `trajectories.split` holds out.
+    It does not look at the episodes that `trajectories.split` holds out.
 
     Args:
-      spec: of the training.
+      spec: settings of the training.
       data: the log.
       over: devices to split the log over; None for one.
     """
@@ -86,15 +87,20 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
     learned = part.trajectories
     start = policy_of(spec.policy, part, spec.seed, data.trajectories)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
-    features = features_of(spec.features, data.trajectories)
+    features = features_of(spec.features, data.trajectories, data.limits)
     task, outcomes = task_for(spec.task, part, features, spec.seed)
     training: Training
     if spec.recipe == "default":
-        training = _default(spec, key, start, learned, task, features)
+        better = None
+        if spec.policy == "behaviour":
+            discount = float(task.discount)
+            better = better_controller(part, start, discount, spec.seed, data.trajectories)
+        training = _default(spec, key, better or start, learned, task, features)
+        training.controller = _of_fixed_std(start)
         if isinstance(training, Learner):
             training.search = _laid_out(training.search, over)
     else:
-        # Choosing among policies spoils an estimate: the verdict's episodes are not those.
+        # Choosing a policy biases its estimate, so the verdict uses other episodes.
         learned, held_out = split(learned, min(spec.held_out, SELECTION), seed=spec.seed)
         search, model = assembled(spec, key, learned, task, features)
         search = _laid_out(search, over)
@@ -108,22 +114,22 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
 def build_streamed(
     spec: TrainSpec, shards: datasets.Shards, sample: datasets.Dataset, over: Mesh | None = None
 ) -> Training:
-    """As `build`, on a log that is read from disk, a shard at a time."""
+    """Like `build`, on a log that is read from disk shard by shard."""
     check(spec)
     learned, _ = shards.split(spec.held_out, spec.seed)
     default = spec.recipe == "default"
     if not default:
         learned, held_out = learned.split(min(spec.held_out, SELECTION), spec.seed)
     if spec.some > len(learned):
-        raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Take fewer, or all")
+        raise SettingError("some", f"{spec.some} of {len(learned)} shards", "Choose fewer, or 0")
     some = learned.sample(LEARNED if default else SAMPLE)
     part = sample._replace(trajectories=some)
     start = policy_of(spec.policy, part, spec.seed)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
-    features = features_of(spec.features, some)
+    features = features_of(spec.features, some, sample.limits)
     task, outcomes = task_for(spec.task, part, features, spec.seed)
     if default:
-        # Its fits take as many updates however long the log: more steps would not be drawn.
+        # Its fits make the same number of updates on any log: more steps would not be drawn.
         learner = _default(spec, key, start, some, task, features)
         if isinstance(learner, Learner):
             learner.search = _laid_out(_of_some(learner.search, STARTS, spec.seed), over)
@@ -146,10 +152,11 @@ def build_streamed(
     return training
 
 
-def sampled(shards: datasets.Shards) -> datasets.Dataset:
-    """Some of the log, with what is known of the whole."""
+def sampled(shards: datasets.Shards, log: str) -> datasets.Dataset:
+    """Return a sample of the log, with what is known about the whole."""
     known = (shards.behaviour, shards.discount, None, shards.densities)
-    return datasets.Dataset(shards.sample(SAMPLE), *known)
+    limits = datasets.stream(log).limits
+    return datasets.Dataset(shards.sample(SAMPLE), *known, limits=limits)
 
 
 def assembled(
@@ -159,7 +166,7 @@ def assembled(
     task: Task,
     features: Callable[..., Any],
 ) -> tuple[Search, Any]:
-    """One of the paper's recipes on a log, and the model that it starts with."""
+    """Return one of the paper's recipes on a log, and the model that it starts with."""
     parts: dict[str, Any] = {"learning_rate": spec.learning_rate or LEARNING_RATE}
     model = None
     if spec.recipe != "gamps_paper":
@@ -168,7 +175,7 @@ def assembled(
         parts["values"] = PerDecisionReturn(50)
     if spec.recipe not in MODEL_FREE:
         if learned.actions.dtype.kind != "f" or learned.states.dtype.kind != "f":
-            fix = "Take recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
+            fix = "Use recipe pgt or reinforce; from Python, gamps.recipes with a finite model"
             raise SettingError("recipe", f"{spec.recipe}, with choices", fix)
         name = "quadratic" if spec.model == "auto" else spec.model
         kind = classes(features, name)[name]
@@ -181,12 +188,12 @@ def assembled(
 
 
 def weight_ratio(spec: TrainSpec) -> dict[str, int | float]:
-    """How a training takes the ratios in the weights of its fit, such as a run folder keeps it."""
+    """Return how a training transforms the ratios in its fit's weights, as stored in run.json."""
     return {} if spec.recipe in ("default", "gamps_paper") else {"clip": CLIP}
 
 
 def _of_some(search: Search, steps: int, seed: int) -> Search:
-    """On about so many steps of whole episodes, drawn at random: where imagination starts."""
+    """Keep about this many steps of whole episodes, drawn at random: where imagination starts."""
     log = search.trajectories
     share = steps / int(log.mask.sum())
     if share >= 1:
@@ -202,6 +209,11 @@ def _laid_out(search: Search, over: Mesh | None) -> Search:
     return dataclasses.replace(search, trajectories=laid_out(search.trajectories, over))
 
 
+def _of_fixed_std(policy: Policy) -> Policy:
+    """The default learner reduces the deviation by a schedule, so its gradient is not needed."""
+    return dataclasses.replace(policy, learn_std=False) if isinstance(policy, Gaussian) else policy
+
+
 def _default(
     spec: TrainSpec,
     key: jax.Array,
@@ -212,11 +224,10 @@ def _default(
 ) -> Learner | FiniteLearner:
     rate = spec.learning_rate or Settings().learning_rate
     settings = Settings(iterations=spec.iterations, learning_rate=rate)
-    if isinstance(start, Gaussian):
-        start = dataclasses.replace(start, learn_std=False)
+    start = _of_fixed_std(start)
     if learned.states.dtype.kind == "i" and not is_finite(start, learned):
         problem = f"default, with {type(start).__name__} and whole numbers as observations"
-        fix = "Number the states in one column; or take recipe pgt or reinforce"
+        fix = "Number the states in one column, or use recipe pgt or reinforce"
         raise SettingError("recipe", problem, fix)
     if is_finite(start, learned):
         return FiniteLearner(key, learned, task, start, settings=settings)
@@ -236,13 +247,13 @@ def _default(
 def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any:
     try:
         return kind.make(key, log)
-    except Exception as error:  # a class of the user's own may fail in any way
+    except Exception as error:  # a user's class may fail in any way
         problem = f"{name} failed: {type(error).__name__}: {error}"
-        raise SettingError("model", problem, "Make it from a key and the log") from error
+        raise SettingError("model", problem, "Its make must accept a key and the log") from error
 
 
 def classes(features: Callable[..., Any], name: str) -> dict[str, ModelClass]:
-    """The one that was named; by default the network, and what version 0.1 chose among."""
+    """Return the named class; by default the network, and those that version 0.1 chose from."""
     known = dict(model_classes(features))
     if name == "auto":
         return known

@@ -1,10 +1,10 @@
-"""Rounds against an environment: log, learn, certify, deploy, and again.
+"""Rounds in an environment: log, learn, certify, deploy, and repeat.
 
-FOLDER/campaign.json   what it was started with
-FOLDER/round-1 …       a run folder each, with its history
-Logs lie among Minari's datasets: campaign/NAME-DIGEST-log2-v0 of the second round, and of all
-up to it campaign/NAME-DIGEST-all2-v0. What is there is not made again, and all follows from the
-seed: a campaign that was killed goes on to the same decisions.
+FOLDER/campaign.json   the settings of the campaign
+FOLDER/round-1 …       a run folder for each round, with its history
+Logs are Minari datasets: campaign/NAME-DIGEST-log2-v0 is that of the second round, and
+campaign/NAME-DIGEST-all2-v0 holds all up to it. Existing files are not made again, and everything
+follows from the seed: a killed campaign continues to the same decisions.
 """
 
 import hashlib
@@ -39,28 +39,28 @@ from gamps.trajectories import Trajectories
 
 CAMPAIGN = "campaign.json"
 Collect = Callable[[Policy, Key[Array, ""], int], Trajectories]
-"""Logs so many episodes of a policy, the same ones for the same key."""
+"""Logs this many episodes of a policy, the same ones for the same key."""
 Mode = Literal["certified", "trials"]
 
 
 @dataclass(frozen=True)
 class CampaignSpec:
-    """What a campaign is started with, in values that JSON holds.
+    """The settings of a campaign, in values that JSON can hold.
 
     Attributes:
-      name: of its logs: letters, digits and - .
-      task: module:object; empty estimates reward and termination.
-      rounds: deployments at most.
-      episodes: of each round.
-      discount: of returns.
+      name: name of its logs: letters, digits and - .
+      task: module:object; if empty, reward and termination are estimated.
+      rounds: largest number of deployments.
+      episodes: episodes in each round.
+      discount: discount factor of the returns.
       error: chance of ever deploying a worse policy.
       assume: as for `gamps evaluate`.
-      iterations: of each training.
-      seed: of everything random.
+      iterations: iterations of each training.
+      seed: random seed.
       mode: whether only certified policies act, or candidates are tried.
-      share: of the episodes, that trials may take.
+      share: share of the episodes that trials may use.
       features: module:function, the models' input, as for `gamps train`.
-      plant: what logs, for the record.
+      plant: what is logged, for the record.
     """
 
     name: str
@@ -79,12 +79,12 @@ class CampaignSpec:
 
 
 class Played(NamedTuple):
-    """What came of a campaign.
+    """The result of a campaign.
 
     Attributes:
-      rounds: one entry a round.
-      measured: what each deployed policy earned beyond the one before, once it had logged.
-      deployed: who was in charge in each round's log, and at the end.
+      rounds: one entry per round.
+      measured: how much more each deployed policy earned than the one before, by its own log.
+      deployed: the policy in charge in each round's log, and at the end.
     """
 
     rounds: list[Round]
@@ -100,14 +100,14 @@ def campaign(
     *,
     say: Callable[[str], None] = silent,
 ) -> Played:
-    """All rounds, or those that are missing yet.
+    """Run all rounds, or those that are still missing.
 
     Args:
-      spec: what it is.
-      folder: of the campaign.
+      spec: settings of the campaign.
+      folder: campaign folder.
       policy: the first controller, whose noise is known.
       collect: logs episodes of a policy, the same ones for the same key.
-      say: told what is being done.
+      say: called with what is being done.
 
     Raises:
       RunError: if the folder holds another campaign.
@@ -123,7 +123,7 @@ def campaign(
         if before is not None and (gain := measured(before, log)) is not None:
             found.measured.append(gain)
             if gain.harm:
-                say("it does harm: rolled back")
+                say("the policy does harm: rolled back")
                 withdraw(before)
                 acting = found.deployed[-2]
                 log = named(spec, f"log{number}b")
@@ -141,7 +141,7 @@ def campaign(
 
 
 def begin(spec: CampaignSpec, folder: Path) -> None:
-    """Write down what a campaign is started with, or see that it is this one."""
+    """Write down a campaign's settings, or check that the folder holds the same ones."""
     content, path = json.loads(json.dumps(asdict(spec))), folder / CAMPAIGN
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def begin(spec: CampaignSpec, folder: Path) -> None:
 
 
 def named(spec: CampaignSpec, what: str) -> str:
-    """Campaigns of other settings have other logs, whatever their folders are called."""
+    """Return a log's name; it differs if the settings differ, whatever the folder is called."""
     digest = hashlib.sha256(json.dumps(asdict(spec)).encode()).hexdigest()[:8]
     return f"campaign/{spec.name}-{digest}-{what}-v0"
 

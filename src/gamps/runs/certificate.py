@@ -1,10 +1,10 @@
-"""The ladder of a run, the judgements of it, and the certificate of the policy that came out.
+"""The ladder of a run, its judgements, and the certificate of the policy that passed.
 
-ladder.json         the rungs, written by the training before a held-out episode is looked at;
-                    ladder-markov.json those of --assume markov, chosen by the same episodes
-judgements.jsonl    one line a judgement, never rewritten
-certificate.json    the last of them, if it says deploy: what `gamps export` hands out; it is
-                    certificate-withdrawn.json after what was deployed did harm
+ladder.json         the rungs, written by the training before anyone looks at a held-out episode;
+                    ladder-markov.json for --assume markov, chosen by the same episodes
+judgements.jsonl    one line per judgement, never rewritten
+certificate.json    the last judgement, if it says deploy: what `gamps export` hands out; renamed
+                    to certificate-withdrawn.json if the deployed policy did harm
 """
 
 import contextlib
@@ -34,12 +34,12 @@ WITHDRAWN = "certificate-withdrawn.json"
 
 
 class Ends(NamedTuple):
-    """Between which a ladder stands.
+    """The policies at the two ends of a ladder.
 
     Attributes:
-      start: where the search started: the logging policy, or what was fitted to it.
+      start: where the search started: the logging policy, or a fit to it.
       learned: the policy that the training would hand out.
-      behaviour: the logging policy, or what is taken for it; whether it is shows in its densities.
+      behaviour: the logging policy, or what stands in for it; its densities show whether it is.
     """
 
     start: Policy
@@ -48,7 +48,7 @@ class Ends(NamedTuple):
 
 
 def sha256_of(tree: Any) -> str:
-    """Of the arrays of a policy or of episodes, with their places."""
+    """SHA-256 of the arrays of a policy or of episodes, with their places."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(eqx.filter(tree, eqx.is_array)):
         array = np.asarray(leaf)
@@ -66,7 +66,7 @@ def make_ladder(
     seed: int,
     assume: Assumption = "nothing",
 ) -> None:
-    """Choose the rungs of a training, by what it learned from, unless that was done."""
+    """Choose the rungs with the episodes that training learned from, unless they were chosen."""
     with contextlib.suppress(CertificateError):
         read_ladder(run, ends, assume)
         return
@@ -83,7 +83,7 @@ def read_ladder(run: Path, ends: Ends, assume: Assumption = "nothing") -> tuple[
     """The rungs that the training chose.
 
     Raises:
-      CertificateError: if there are none, or they are of another policy.
+      CertificateError: if there are none, or they belong to another policy.
     """
     path = run / LADDER[assume]
     try:
@@ -96,7 +96,7 @@ def read_ladder(run: Path, ends: Ends, assume: Assumption = "nothing") -> tuple[
         ) from error
     if not places or sha256 != sha256_of(ends.learned):
         fix = f"Delete it and run gamps resume {run}"
-        raise CertificateError(f"{path}", "it is of another policy", fix)
+        raise CertificateError(f"{path}", "belongs to another policy", fix)
     return tuple(Rung(*place, between(ends.start, ends.learned, *place)) for place in places)
 
 
@@ -104,7 +104,7 @@ def judgements(run: Path) -> list[dict[str, Any]]:
     """All judgements of a run, the oldest first.
 
     Raises:
-      CertificateError: if the record cannot be read: what was spent is then not known.
+      CertificateError: if the record cannot be read: the error spent is then unknown.
     """
     path = run / JUDGEMENTS
     if not path.exists():
@@ -112,26 +112,38 @@ def judgements(run: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except ValueError as error:
-        fix = "Train anew, or judge by another log"
+        fix = "Train again, or judge by another log"
         raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
 
 
 def number_of(run: Path, question: dict[str, Any]) -> int:
-    """Which judgement of a run by these episodes a question is, from one; asked before: the same.
+    """Return the number of a judgement by these episodes, from one; repeated questions keep theirs.
 
     Args:
       run: the folder.
-      question: what is asked; `episodes_sha256` says by which episodes.
+      question: what is asked; `episodes_sha256` identifies the episodes.
     """
-    asked: list[dict[str, Any]] = []
-    for one in judgements(run):
-        if one["question"]["episodes_sha256"] == question["episodes_sha256"]:
-            asked += [] if one["question"] in asked else [one["question"]]
+    asked = _asked(run, question["episodes_sha256"])
     return asked.index(question) + 1 if question in asked else len(asked) + 1
 
 
+def error_spent(run: Path, episodes_sha256: str) -> float:
+    """Return the error of all judgements by these episodes; the k-th used 1 / 2^(k - 1) of its."""
+    asked = _asked(run, episodes_sha256)
+    return sum((1 - one["confidence"]) / 2**k for k, one in enumerate(asked))
+
+
+def _asked(run: Path, episodes_sha256: str) -> list[dict[str, Any]]:
+    """Return the distinct questions to these episodes, the oldest first."""
+    asked: list[dict[str, Any]] = []
+    for one in judgements(run):
+        if one["question"]["episodes_sha256"] == episodes_sha256:
+            asked += [] if one["question"] in asked else [one["question"]]
+    return asked
+
+
 def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: Policy) -> None:
-    """Keep a judgement, and the certificate or that there is none any more."""
+    """Record a judgement; write the certificate, or delete the old one."""
     content = {"gamps": __version__, "question": question} | plain(answer)
     content |= {"policy_sha256": sha256_of(policy), "settings_sha256": folder.digest(run)}
     try:
@@ -147,25 +159,25 @@ def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: 
     except OSError as error:
         if isinstance(error, OutputError):
             raise
-        raise OutputError(f"{run}: {error.strerror}. A judgement has to be recorded") from error
+        raise OutputError(f"{run}: {error.strerror}. A judgement must be recorded") from error
 
 
 def withdraw(run: Path) -> None:
-    """Take a certificate back: it is kept by another name, and nothing is handed out by it."""
+    """Withdraw a certificate: rename it, so that no policy is handed out by it."""
     with contextlib.suppress(FileNotFoundError):
         (run / CERTIFICATE).replace(run / WITHDRAWN)
 
 
 def certified(run: Path, ends: Ends, *, withdrawn: bool = False) -> tuple[Policy, dict[str, Any]]:
-    """The policy that may be deployed, and its certificate; or the one that was withdrawn.
+    """Return the policy that may be deployed, or the withdrawn one, and its certificate.
 
     Raises:
-      CertificateError: if there is none, or it is not of this run, this log and this policy.
+      CertificateError: if there is none, or it is for another run, log or policy.
     """
     path = run / (WITHDRAWN if withdrawn else CERTIFICATE)
-    fix = f"Run gamps evaluate {run}; the learned policy is had by --which learned, unjudged"
+    fix = f"Run gamps evaluate {run}, or export the unjudged policy with --which learned"
     if not path.exists():
-        problem = "not there: nobody has judged the run, or the last judgement did not say deploy"
+        problem = "missing: nobody has judged the run, or the last judgement did not say deploy"
         raise CertificateError(f"{path}", problem, fix)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -182,5 +194,5 @@ def certified(run: Path, ends: Ends, *, withdrawn: bool = False) -> tuple[Policy
     names = ("policy", "settings", "word", "log")
     for name, one, other in zip(names, known, expected, strict=True):
         if one != other:
-            raise CertificateError(f"{path}", f"it is of another {name}", fix)
+            raise CertificateError(f"{path}", f"belongs to another {name}", fix)
     return policy, content

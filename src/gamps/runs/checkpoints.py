@@ -1,6 +1,6 @@
-"""Checkpoints of a training: sealed folders, numbered by iteration, the last few of them.
+"""Checkpoints of a training: the last few, in sealed folders numbered by iteration.
 
-Whatever happens to one, it is refused, and the one before it is used.
+A damaged checkpoint is refused, and the one before it is used.
 """
 
 import json
@@ -21,12 +21,12 @@ NAME = re.compile(r"\d{8}")
 
 
 class Checkpoint(NamedTuple):
-    """What was kept.
+    """The content of a checkpoint.
 
     Attributes:
-      number: of the iteration after which it was written.
-      arrays: by name.
-      plain: such as JSON holds.
+      number: the iteration after which it was written.
+      arrays: arrays by name.
+      plain: data that JSON can hold.
     """
 
     number: int
@@ -40,11 +40,11 @@ def save(
     """Write a checkpoint, all of it or nothing, and drop all but the last few.
 
     Args:
-      folder: of all checkpoints of a run; made if it is not there.
-      number: of the iteration.
-      arrays: by name.
-      plain: such as JSON holds.
-      keep: how many checkpoints remain, this one included.
+      folder: folder of all checkpoints of a run; made if missing.
+      number: the iteration.
+      arrays: arrays by name.
+      plain: data that JSON can hold.
+      keep: number of checkpoints to keep, including this one.
 
     Returns:
       The checkpoint's folder.
@@ -64,7 +64,7 @@ def save(
     except OSError as error:
         problem = error.strerror or str(error)
         raise OutputError(f"{target}: {problem}. Earlier checkpoints are intact") from error
-    # Higher numbers are of checkpoints that were refused; they go as theirs are written again.
+    # Higher numbers belong to refused checkpoints, which are replaced as training reaches them.
     atomic_io.clear_leftovers(folder)
     earlier = [path for path in numbered(folder) if int(path.name) <= number]
     for old in earlier[:-keep]:
@@ -90,7 +90,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def latest(folder: Path) -> tuple[Checkpoint | None, list[CheckpointError]]:
-    """The last checkpoint that can be trusted, and what is wrong with those after it."""
+    """Return the last intact checkpoint, and what is wrong with those after it."""
     refused: list[CheckpointError] = []
     for path in reversed(numbered(folder)):
         try:
@@ -101,7 +101,7 @@ def latest(folder: Path) -> tuple[Checkpoint | None, list[CheckpointError]]:
 
 
 def numbered(folder: Path) -> list[Path]:
-    """All finished checkpoints, oldest first."""
+    """Return the folders of all finished checkpoints, oldest first."""
     if not folder.is_dir():
         return []
     atomic_io.recover_folders(folder)

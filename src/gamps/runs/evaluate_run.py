@@ -1,4 +1,4 @@
-"""A run with what is said of it: the verdict on its ladder, recorded, and the estimates."""
+"""Evaluate a run: judge its ladder, record the verdict, and return the estimates."""
 
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -8,7 +8,15 @@ import jax
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
 from gamps.evaluation import Assumption, Rung
-from gamps.runs.certificate import make_ladder, number_of, read_ladder, record, sha256_of
+from gamps.evaluation.support import POOR
+from gamps.runs.certificate import (
+    error_spent,
+    make_ladder,
+    number_of,
+    read_ladder,
+    record,
+    sha256_of,
+)
 from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
 from gamps.runs.spec import log_sha256
 from gamps.trajectories import Trajectories
@@ -16,20 +24,26 @@ from gamps.trajectories import Trajectories
 Against = Literal["newest", "all"]
 """Which of several controllers a policy is to be better than."""
 
+RUNG_HEADER = [
+    "rung", "mean moved", "noise moved", "effective episodes", "improvement", "lower bound", "",
+]  # fmt: skip
+
 
 class RunEvaluation(NamedTuple):
-    """A run and what is said of it.
+    """A run and its evaluation.
 
     Attributes:
-      run: its held-out episodes are those that it is judged by.
-      by: name of the log that they are of.
-      densities: of that log: known, or estimated.
-      dropped: episodes of that log that are not used, since they are of the run's own log.
-      number: of this judgement by these episodes, from one.
-      error: that its bounds are taken with; each further judgement has half of the one before.
-      rungs: of its ladder, the nearest to the logging policy first.
-      evaluation: the verdict on them, and what stands behind it.
-      against: which of several controllers it is compared with; None if there is one.
+      run: the run; its held-out episodes are those that judge it.
+      by: name of the log that these episodes belong to.
+      densities: whether that log's densities are known or estimated.
+      dropped: number of its episodes left out because the run's own log has them.
+      number: number of this judgement by these episodes, from one.
+      error: error of its bounds: half of what was asked for in the second judgement by these
+        episodes, a quarter in the third, and so on.
+      spent: error of all judgements by these episodes together.
+      rungs: rungs of its ladder, the nearest to the logging policy first.
+      evaluation: the verdict on them, and what it rests on.
+      against: which of several controllers it is compared with; None if there is only one.
     """
 
     run: OpenRun
@@ -38,6 +52,7 @@ class RunEvaluation(NamedTuple):
     dropped: int
     number: int
     error: float
+    spent: float
     rungs: tuple[Rung, ...]
     evaluation: evaluation.Evaluation
     against: Against | None = None
@@ -50,20 +65,22 @@ def evaluate_run(
     assume: Assumption = "nothing",
     against: Against = "newest",
     confidence: float = 0.95,
+    details: bool = False,
 ) -> RunEvaluation:
-    """Judge a run by its held-out part, or by the episodes of another log that are new to it.
+    """Judge a run by its held-out episodes, or by the episodes of another log that are new to it.
 
-    The judgement is recorded in the run folder. One by episodes that have judged the run before,
-    but for the same question, is taken with half the error of the one before. Where several
-    controllers made the log, the newest's episodes judge, and improvement is over it; or all do,
-    and improvement is over what they earned together.
+    The judgement is recorded in the run folder. The second question to the same episodes gets half
+    of its error, the third a quarter, and so on. If several controllers made the log, the newest's
+    episodes judge, and improvement is over that controller; or all episodes judge, and improvement
+    is over what all controllers earned together. With `details` the chosen rung is
+    estimated in other ways too, which takes longer.
     """
     run = open_run(folder)
     densities, dropped = run.data.densities, 0
     if log:
         if log_sha256(log) == log_sha256(run.spec.log):
-            fix = "Leave it out: its held-out part is taken"
-            raise SettingError("log", f"{log} is what the policy was trained on", fix)
+            fix = "Leave it out to judge by its held-out episodes"
+            raise SettingError("log", f"the policy was trained on {log}", fix)
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
         fresh, dropped = unseen(other.trajectories, own_episodes(run))
@@ -77,7 +94,7 @@ def evaluate_run(
     discount = float(run.task.discount)
     make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
-    question = {
+    question: dict[str, Any] = {
         "episodes_sha256": _episodes_sha256(run.held_out),
         "policies_sha256": sha256_of([rung.policy for rung in rungs]),
         "confidence": confidence,
@@ -94,6 +111,7 @@ def evaluate_run(
         model=run.progress.state.model,
         assume=assume,
         confidence=1 - error,
+        details=details,
         groups=groups,
         seed=run.spec.seed,
     )
@@ -113,6 +131,7 @@ def evaluate_run(
         dropped,
         number,
         error,
+        error_spent(folder, question["episodes_sha256"]),
         rungs,
         evaluated,
         None if run.newest is None else against,
@@ -137,7 +156,7 @@ def _same_spaces(one: Trajectories, other: Trajectories) -> None:
 
 
 def rows_of(estimates: dict[str, evaluation.Estimate]) -> list[list[str]]:
-    """Name, value and improvement of every estimate, with their bounds."""
+    """Return name, value and improvement of every estimate, with their bounds."""
     rows = []
     for name, (value, gain) in estimates.items():
         rows.append([
@@ -148,20 +167,21 @@ def rows_of(estimates: dict[str, evaluation.Estimate]) -> list[list[str]]:
 
 
 def sampled(found: RunEvaluation) -> str:
-    """What to say of estimates beside the verdict's: of a log on disk they are of some episodes."""
-    return " They are by a random sample of the held-out episodes." if found.run.spec.stream else ""
+    """Return a note if estimates other than the verdict's use only some episodes (streaming)."""
+    return " They use a random sample of the held-out episodes." if found.run.spec.stream else ""
 
 
 def rungs_of(found: RunEvaluation) -> list[list[str]]:
-    """Number, place, effective episodes, improvement and bound of every rung, and what became."""
+    """Return number, place, effective episodes, improvement, bound and outcome of every rung."""
     rows = []
     for k, (rung, one) in enumerate(zip(found.rungs, found.evaluation.judged, strict=True)):
-        remark = "" if one.refusal is None else "shows nothing"
+        thin = one.support.grade == POOR
+        remark = "" if one.refusal is None else "too little evidence" if thin else "does not count"
         if k == found.evaluation.chosen and found.evaluation.policy is not None:
             remark = "certified"
         gain = one.improvement
         rows.append([
             f"{k + 1}", f"{rung.share:.0%}", f"{rung.spread:.0%}", f"{one.support.ess:.0f}",
-            f"{gain.estimate:.4g}", f"{gain.low:.4g}", remark,
+            f"{gain.estimate:.4g}", "" if one.refusal else f"{gain.low:.4g}", remark,
         ])  # fmt: skip
     return rows

@@ -1,10 +1,10 @@
-"""The run folder: everything of one training, to be trusted, resumed and shared.
+"""The run folder: everything about one training, to check, resume and share.
 
 run.json        settings, versions, hash of the log; written once, before the first iteration
-metrics.jsonl   one line an iteration
-checkpoints/    the last few
-best.json       the policy to hand out, as plain data; last.json the last one
-training.png    how it went
+metrics.jsonl   one line per iteration
+checkpoints/    the last few checkpoints
+best.json       the policy to hand out, as plain data; last.json is the last policy
+training.png    curves of the metrics
 """
 
 import contextlib
@@ -29,7 +29,7 @@ TAKEN = (METRICS, CHECKPOINTS, "best.json", "last.json", "training.png")  # what
 
 
 def versions() -> dict[str, str]:
-    """Of what a result may depend on."""
+    """Return the versions of everything that a result may depend on."""
     packages = ("jax", "jaxlib", "equinox", "optax", "numpy")
     found = {name: importlib.metadata.version(name) for name in packages}
     return {"gamps": __version__, "python": platform.python_version()} | found
@@ -39,12 +39,12 @@ def create(folder: Path, settings: dict[str, Any], **known: Any) -> Path:
     """Make the folder of a new run.
 
     Args:
-      folder: its place.
-      settings: that every checkpoint is held to.
-      **known: what else later commands need of the run.
+      folder: path of the folder.
+      settings: settings that every checkpoint must match.
+      **known: what else later commands need to know about the run.
 
     Raises:
-      OutputError: if it holds a run already, or cannot be made.
+      OutputError: if it already holds a run, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,14 +59,14 @@ def create(folder: Path, settings: dict[str, Any], **known: Any) -> Path:
 
 
 def refuse_taken(folder: Path) -> None:
-    """Refuse a place where no new run can be; nothing is written.
+    """Refuse a folder where no new run can be made; write nothing.
 
     Raises:
-      OutputError: if it holds a run, or what a run would overwrite, or cannot be made.
+      OutputError: if it holds a run, or files that a run would overwrite, or cannot be made.
     """
     if (folder / HEADER).exists():
         raise OutputError(
-            f"{folder}: holds a run already. Choose another --out, or go on with it by "
+            f"{folder}: already holds a run. Choose another --out, or continue it with "
             f"gamps resume {folder}"
         )
     for name in TAKEN:
@@ -79,7 +79,7 @@ def refuse_unwritable(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to, without making it.
 
     Raises:
-      OutputError: if a file is in its place, or its owner lets nobody write there.
+      OutputError: if a file is in its place, or you may not write there.
     """
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
@@ -89,23 +89,23 @@ def refuse_unwritable(folder: Path) -> None:
 
 
 def digest(folder: Path) -> str:
-    """Of the settings; every checkpoint holds it, so that none is taken up with others."""
+    """Hash of the settings; every checkpoint holds it, so that none continues with others."""
     settings = json.dumps(header(folder)["settings"], sort_keys=True)
     return hashlib.sha256(settings.encode()).hexdigest()
 
 
 def header(folder: Path) -> dict[str, Any]:
-    """Settings and versions of a run.
+    """Return the settings and versions of a run.
 
     Raises:
-      RunError: if there is none.
+      RunError: if there is no run.
     """
     try:
         content = json.loads((folder / HEADER).read_text(encoding="utf-8"))
         if not isinstance(content["settings"], dict):
-            raise TypeError("settings are no table")
+            raise TypeError("settings are not a table")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RunError(f"{folder}: no run ({error}). Start one by gamps train") from error
+        raise RunError(f"{folder}: no run ({error}). Start one with gamps train") from error
     found: dict[str, Any] = content
     return found
 
@@ -130,7 +130,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """All finished iterations; a line that was being written when the process died is left out."""
+    """Return the metrics of all finished iterations; skip a line cut short when a process died."""
     path = folder / METRICS
     lines = path.read_bytes().splitlines() if path.exists() else []
     found = []
@@ -143,7 +143,7 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def append(folder: Path, line: dict[str, Any]) -> None:
-    """One more iteration.
+    """Append the metrics of one iteration.
 
     Raises:
       OutputError: if the disk is full or the folder cannot be written.
@@ -156,20 +156,20 @@ def append(folder: Path, line: dict[str, Any]) -> None:
 
 
 def cut(folder: Path, iterations: int) -> None:
-    """Drop what was reported of iterations that no checkpoint holds."""
+    """Drop the metrics of iterations after the last checkpoint."""
     kept = [line for line in metrics(folder) if line["iteration"] <= iterations]
     lines = [json.dumps(line) + "\n" for line in kept]
     _replace(folder / METRICS, "".join(lines))
 
 
 def write_policy(folder: Path, name: str, policy: Policy) -> None:
-    """As plain data, if it can be written down; a class of yours is in the checkpoints only."""
+    """Write a policy as plain data, if possible; a user's own class is in the checkpoints only."""
     with contextlib.suppress(DescriptionError):
         _write(folder / f"{name}.json", describe(policy))
 
 
 def checkpoint_folder(folder: Path) -> Path:
-    """Where checkpoints are."""
+    """Return the folder of the checkpoints."""
     return folder / CHECKPOINTS
 
 

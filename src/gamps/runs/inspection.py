@@ -1,4 +1,4 @@
-"""Whether a log is fit to learn from: findings, graded, each with its fix.
+"""Check whether a log is fit to learn from; every problem has a grade and a fix.
 
 Fatal: training would fail or its result mean nothing. Warning: it will run, and the problem limits
 what it can show. Note: worth knowing.
@@ -24,20 +24,20 @@ from gamps.tasks import Task
 from gamps.trajectories import Trajectories
 
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
-# Of the default, on logs of Swimmer and two cores (`benchmarks/cost.py`): megabytes in all and for
-# a thousand transitions, seconds of fitting and compiling, and of an iteration.
+# Cost of the default on Swimmer logs and two cores (`benchmarks/cost.py`): megabytes in total and
+# per thousand transitions, seconds of fitting and compiling, and seconds per iteration.
 MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 720, 2.2, 30, 0.15
-COPIES = 1.5  # of a padded log, while it is read
+COPIES = 1.5  # copies of a padded log in memory while it is read
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
+    """One thing that was checked.
 
     Attributes:
       grade: fatal, warning or note.
-      what: was looked at.
-      found: in the log.
-      fix: what to do about it; empty where nothing needs to be done.
+      what: what was checked.
+      found: what the log shows.
+      fix: what to do about it; empty if nothing needs to be done.
     """
 
     grade: str
@@ -56,19 +56,19 @@ def inspect(
     outcomes: Quality | None = None,
     labels: Labels = Labels(),  # noqa: B008
 ) -> list[Finding]:
-    """Everything that can be said of a log before training.
+    """Check everything that can be checked about a log before training.
 
     Args:
       log: validated.
       task: the known reward and termination, compared with the logged ones; None skips that.
-      policy: the one to be trained, as it starts; None skips what depends on it.
+      policy: the policy to train, as it starts; None skips what depends on it.
       densities: known, or estimated.
-      discount: that the log was made for, compared with the task's.
-      outcomes: how well reward and termination can be told, where no task is known.
+      discount: the discount that the log was made for, compared with the task's.
+      outcomes: how well reward and termination can be predicted, if no task is known.
       labels: names of columns and controllers.
 
     Returns:
-      Findings, the gravest first.
+      Problems and notes, the most serious first.
     """
     found = [
         *_size(log, densities),
@@ -99,10 +99,12 @@ def refuse_unfit(found: list[Finding]) -> None:
 
 def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
     n, lengths = log.n_trajectories, np.asarray(log.lengths)
+    least, most = lengths.min(), lengths.max()
+    each = f"{least}" if least == most else f"{least} to {most}"
     yield Finding(
         NOTE,
         "size",
-        f"{n} episodes, {int(lengths.sum())} steps, {lengths.min()} to {lengths.max()} an episode, "
+        f"{n} episodes, {int(lengths.sum())} steps, {each} per episode, "
         f"{int(np.asarray(log.terminated).sum())} ended by the environment",
     )
     spaces = [
@@ -112,14 +114,14 @@ def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
     yield Finding(NOTE, "spaces", ", ".join(spaces))
     if n < 10:
         grade = FATAL if n < 7 else WARNING
-        yield Finding(grade, "episodes", f"only {n}", "Log more: a fifth is held out for judging")
+        yield Finding(grade, "episodes", f"only {n}", "Log more: half are held out to judge by")
     if densities == "estimated":
         fix = "Log the density of every action when it is drawn"
         yield Finding(WARNING, "densities", "estimated from the actions, not logged", fix)
 
 
 def _controllers(log: Trajectories, labels: Labels) -> Iterator[Finding]:
-    """Each with what it earned, undiscounted, and how its log-densities lie."""
+    """Yield a note per controller: its undiscounted return and its mean log-density."""
     controllers = np.asarray(labels.controllers)
     rewards, mask = np.asarray(log.rewards, np.float64), np.asarray(log.mask)
     for name in dict.fromkeys(labels.controllers):
@@ -152,7 +154,7 @@ def _columns(log: Trajectories, labels: Labels) -> Iterator[Finding]:
         spread = array.std(axis=0)
         wide = spread.max() / max(spread[spread > 0].min(initial=np.inf), 1e-300)
         if np.isfinite(wide) and wide > 1e4:
-            fix = "Bring them to similar units"
+            fix = "Rescale them to similar units"
             yield Finding(WARNING, name, f"scales differ by {wide:.1g}", fix)
 
 
@@ -187,15 +189,15 @@ def _densities(log: Trajectories) -> Iterator[Finding]:
 
 
 def _truth(log: Trajectories, labels: Labels, policy: Policy | None) -> Iterator[Finding]:
-    fix = "Find out who drew these actions, and log that density: all that follows rests on it"
+    fix = "Find out who drew these actions, and log that density: everything rests on it"
     refuted = list(false_densities(log, labels, policy))
     for found, by_much in refuted:
-        yield Finding(FATAL if by_much else WARNING, "log-densities", f"not true of {found}", fix)
+        yield Finding(FATAL if by_much else WARNING, "log-densities", f"wrong for {found}", fix)
     if not refuted:
-        yield Finding(NOTE, "log-densities", "the actions do not refute them")
-    fix = "Judge by what is like tomorrow: import the later part alone, or name controllers"
+        yield Finding(NOTE, "log-densities", "the actions do not contradict them")
+    fix = "Judge by episodes like future ones: import only the later part, or name controllers"
     for found in drifts(log, labels):
-        yield Finding(WARNING, "drift", f"of {found}", fix)
+        yield Finding(WARNING, "drift", f"in {found}", fix)
 
 
 def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
@@ -203,9 +205,9 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
         rewards, ends = _known(log, task)
         for name, values in (("reward", rewards), ("terminal", ends)):
             if values.shape != log.mask.shape:
-                raise TypeError(f"{name} gives {values.shape[2:]} a step and not one number")
+                raise TypeError(f"{name} gives {values.shape[2:]} per step, not one number")
     except Exception as error:  # a user's function may fail in any way
-        fix = "It takes one observation, one action and the next observation, as JAX arrays"
+        fix = "It must accept one observation, one action and the next observation, as JAX arrays"
         yield Finding(FATAL, "task", _said(error), fix)
         return
     mask = np.asarray(log.mask)
@@ -217,17 +219,17 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
     off = np.abs(known - logged)
     worst = np.argwhere(mask)[int(off.argmax())]
     r2 = 1 - np.mean((known - logged) ** 2) / max(logged.var(), 1e-12)
-    found = f"R² {r2:.4f}; worst step {tuple(int(i) for i in worst)}: {known[off.argmax()]:.4g} "
-    found += f"known, {logged[off.argmax()]:.4g} logged"
+    found = f"R² {r2:.4f}; largest difference in episode {worst[0]}, step {worst[1]}: "
+    found += f"{known[off.argmax()]:.4g} computed, {logged[off.argmax()]:.4g} logged"
     if logged.std() == 0 and off.max() <= 1e-5 * (1 + abs(logged[0])):
         yield Finding(
-            WARNING, "reward", f"constant, {logged[0]:.4g}", "Nothing to be learned but ends"
+            WARNING, "reward", f"constant, {logged[0]:.4g}", "Only ends can be learned from"
         )
     elif r2 < 0.5:
         fix = "The task's reward is not the logged one: fix the function or the units"
         yield Finding(FATAL, "reward", found, fix)
     elif r2 < 0.99:
-        yield Finding(WARNING, "reward", found, "Look at the worst step: what does it not know?")
+        yield Finding(WARNING, "reward", found, "Look at the worst step: what does it miss?")
     else:
         yield Finding(NOTE, "reward", found)
     ended = np.asarray(ends) & mask
@@ -236,24 +238,24 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
     differ = ended != logged_end
     if differ.any():
         place = tuple(int(i) for i in np.argwhere(differ)[0])
-        says = "the task ends it, the log goes on" if ended[place] else "the log ends, the task not"
+        by = "the task's terminal" if ended[place] else "the log"
         share = differ.any(axis=1).mean()
         grade = FATAL if share > 0.1 else WARNING
-        found = f"differs in {share:.0%} of the episodes; at {place} {says}"
+        found = f"differs in {share:.0%} of the episodes; at {place} only {by} ends the episode"
         yield Finding(grade, "termination", found, "Fix terminal, or the log's flags")
     else:
-        yield Finding(NOTE, "termination", "as logged")
+        yield Finding(NOTE, "termination", "the task agrees with the log")
 
 
 def estimated_task(quality: Quality) -> list[Finding]:
-    """What is to be thought of a reward and a termination that were fitted to the log."""
+    """Grade a reward and a termination that were fitted to the log."""
     found, more = f"estimated, held-out R² {quality.reward:.3f}", "Log what the reward depends on"
     grade = WARNING if quality.reward < 0.9 else NOTE
     rows = [Finding(grade, "reward", found, "" if grade == NOTE else f"{more}, or give --task")]
     if quality.ends is None:
         return [*rows, Finding(NOTE, "termination", "the log shows none")]
-    told = f"estimated, tells {quality.ends:.0%} of held-out ends"
-    told += f", and {quality.false_ends:.1%} of other steps falsely"
+    told = f"estimated, recognises {quality.ends:.0%} of held-out ends"
+    told += f", and takes {quality.false_ends:.1%} of other steps for ends"
     grade = WARNING if quality.ends < 0.9 or quality.false_ends > 0.02 else NOTE
     fix = "" if grade == NOTE else "Log what an end depends on, or give --task"
     return [*rows, Finding(grade, "termination", told, fix)]
@@ -261,12 +263,12 @@ def estimated_task(quality: Quality) -> list[Finding]:
 
 def _discount(task: Task, logged: float) -> Iterator[Finding]:
     if abs(float(task.discount) - logged) > 1e-6:
-        found = f"{float(task.discount):g} of the task, {logged:g} kept with the log"
+        found = f"{float(task.discount):g} in the task, {logged:g} in the log"
         yield Finding(NOTE, "discount", f"{found}: the task's is used")
 
 
 def _said(error: Exception) -> str:
-    """The first line: the rest is for whoever reads JAX's own source."""
+    """Return the first line; the rest is about JAX's own source."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
 
 
@@ -281,17 +283,18 @@ def _known(log: Trajectories, task: Task) -> tuple[Any, Any]:
 def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     try:
         own = np.asarray(eqx.filter_jit(log_probs)(policy, log))
-    except Exception as error:  # a policy of the user's own may fail in any way
-        fix = "It must take the log's observations and actions"
+    except Exception as error:  # a user's policy may fail in any way
+        fix = "It must accept the log's observations and actions"
         yield Finding(FATAL, "policy", _said(error), fix)
         return
     if not np.isfinite(own[np.asarray(log.mask)]).all():
         yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
         return
     ess, k, _ = evaluation.support(policy, log)
-    found = f"ESS {ess:.1f} of {log.n_trajectories} episodes, Pareto-k {k:.2f}"
+    found = f"{ess:.1f} of {log.n_trajectories} episodes count for the starting policy"
+    found += f", Pareto-k {k:.2f} (good below 0.7)"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
-        fix = "The policy to be trained starts far from the log's: start from --policy behaviour"
+        fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)
     else:
         yield Finding(NOTE, "support", found)
@@ -305,5 +308,5 @@ def _cost(log: Trajectories) -> Iterator[Finding]:
     iterations = Settings().iterations
     seconds = SECONDS + SECONDS_MORE * iterations
     time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    found = f"about {memory:.1f} GB and {time} for {iterations} iterations of the default"
-    yield Finding(NOTE, "cost", f"{found}, less for small observations")
+    found = f"training needs about {memory:.1f} GB and {time} ({iterations} iterations)"
+    yield Finding(NOTE, "cost", found)

@@ -1,9 +1,9 @@
-"""Whether logged densities are those of who drew the actions, and whether a log drifts.
+"""Check whether the logged densities can be those of the actions, and whether a log drifts.
 
-False propensities fool every gate, and the log itself can refute them. If p is true, the product
+False propensities fool every gate, but the log itself can refute them. If p is true, the product
 of g(a|s) / p(a|s) over steps has expectation one for any density g that was fitted to other
-episodes: it exceeds 1/α with a chance of at most α. The nearer g is to the truth, the sooner a
-false p is found out. Choices need no fit: the mean of 1[a = k] / p is at most one.
+episodes: it exceeds 1/α with a chance of at most α. The closer g is to the truth, the sooner it
+exposes a false p. Choices need no fit: the mean of 1[a = k] / p is at most one.
 """
 
 import math
@@ -18,24 +18,24 @@ from gamps.datasets import Labels
 from gamps.policies import Gaussian, Policy
 from gamps.trajectories import Trajectories
 
-FALSE_ALARM = 1e-3  # of all that is asked of one log
+FALSE_ALARM = 1e-3  # chance of one, over all checks of a log
 QUARTERS = 4
-FEWEST = 20  # episodes of a part that is looked at
-MUCH = 0.02  # nats a step, or more often than said
-BETS = (0.02, 0.1, 0.4)  # of what is owned, on a choice that is taken more often than said
+FEWEST = 20  # smaller parts are not checked
+MUCH = 0.02  # nats per step, or excess frequency of a choice
+BETS = (0.02, 0.1, 0.4)  # shares of the stake, on a choice being taken more often than said
 
 
 def false_densities(
     log: Trajectories, labels: Labels, policy: Policy | None
 ) -> Iterator[tuple[str, bool]]:
-    """Parts of the log whose densities are refuted, by controller and quarter of its episodes.
+    """Yield the parts of the log whose densities are refuted, by controller and quarter.
 
-    Each with whether it is by much: a long log shows what is too small to matter.
+    Each comes with whether the error is large: a long log reveals errors too small to matter.
 
     Args:
       log: with logged densities.
       labels: its controllers.
-      policy: whose mean may be that of the logging policy; None if there is none.
+      policy: a policy whose mean may be the logging policy's; None if there is none.
     """
     parts = list(_parts(log, labels))
     limit = math.log(len(parts) / FALSE_ALARM) if parts else 0.0
@@ -52,12 +52,12 @@ def false_densities(
             mean_of = policy if isinstance(policy, Gaussian) else None
             evidence, better = _of_numbers(part, mean_of)
             if evidence > limit:
-                found = f"{name}: a fit tells held-out actions better, by {better:.2g} nats a step"
+                found = f"{name}: a fit is {better:.2g} nats per step better on held-out actions"
                 yield found, better > MUCH
 
 
 def _of_choices(log: Trajectories) -> tuple[float, int]:
-    """Logarithm of what betting on a choice won, shared among all bets, and the choice."""
+    """Return the log of what betting on a choice won, the stake split over all bets; the choice."""
     inverse = np.exp(-np.asarray(log.behaviour_log_prob, np.float64)[log.mask])
     actions = np.asarray(log.actions)[log.mask]
     choices = np.unique(actions)
@@ -70,7 +70,7 @@ def _of_choices(log: Trajectories) -> tuple[float, int]:
 
 
 def _of_numbers(log: Trajectories, policy: Gaussian | None) -> tuple[float, float]:
-    """Logarithm of the evidence of two fits, each judged by the other's episodes; mean by step."""
+    """Return the log evidence of two fits, each judged by the other's episodes; mean per step."""
     mask = np.asarray(log.mask)
     states = np.asarray(log.states)[mask]
     x = np.concatenate([states, np.ones((len(states), 1))], axis=1).astype(np.float64)
@@ -93,7 +93,7 @@ def _of_numbers(log: Trajectories, policy: Gaussian | None) -> tuple[float, floa
 
 
 def drifts(log: Trajectories, labels: Labels) -> Iterator[str]:
-    """What differs between the earlier and the later half of a controller's episodes."""
+    """Yield what differs between the earlier and the later half of a controller's episodes."""
     asked = []
     rewards, mask = np.asarray(log.rewards, np.float64), np.asarray(log.mask)
     returns = np.where(mask, rewards, 0.0).sum(axis=1)[:, None]
@@ -119,7 +119,7 @@ def drifts(log: Trajectories, labels: Labels) -> Iterator[str]:
 def _parts(
     log: Trajectories, labels: Labels, *, quarters: bool = True
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Rows of each controller, and of each quarter of them if it has several."""
+    """Yield the rows of each controller and, with `quarters`, of each quarter of them."""
     controllers = np.asarray(labels.controllers or ("",) * log.n_trajectories)
     for name in dict.fromkeys(controllers.tolist()):
         rows = np.flatnonzero(controllers == name)

@@ -1,4 +1,4 @@
-"""The loop of a run: step, report, keep a checkpoint, until done, stopped or killed."""
+"""The loop of a run: step, report, save a checkpoint, until done, stopped or killed."""
 
 import contextlib
 import time
@@ -32,7 +32,7 @@ def train(
     Args:
       training: a `learner.Learner`, a `SearchTraining`, or your own.
       out: the run folder; it must not hold a run.
-      settings: kept in it, such as JSON holds.
+      settings: stored in the folder as JSON.
       callback: called after every iteration with its number, metrics and progress.
       every: iterations between checkpoints.
       keep: how many checkpoints remain.
@@ -53,15 +53,15 @@ def go_on(
     every: int = 1,
     keep: int = 3,
 ) -> Progress:
-    """Go on from the last checkpoint that can be trusted, to the same end as without a break.
+    """Continue from the last intact checkpoint, to the same result as without a break.
 
-    Of several processes in one program all call this with one folder, and the first writes to it.
+    If several processes work together, all call this with one folder, and the first writes to it.
 
     Args:
-      training: made of the same settings as the run.
+      training: made from the same settings as the run.
       out: the run folder.
       callback: as in `train`.
-      refused: called with what is wrong with a checkpoint that was passed over.
+      refused: called with the error of each checkpoint that was skipped.
       every: iterations between checkpoints.
       keep: how many checkpoints remain.
     """
@@ -97,15 +97,15 @@ def go_on(
 
 
 def last_progress(training: Training, out: Path) -> tuple[Progress, int, list[CheckpointError]]:
-    """The progress of the last checkpoint that can be trusted, its iteration, and what was not.
+    """Return the progress of the last intact checkpoint, its iteration, and errors of damaged ones.
 
     Raises:
-      RunError: if the settings of the run are not those that the checkpoint was made with.
+      RunError: if the run's settings differ from those that the checkpoint was made with.
     """
     found, errors = checkpoints.latest(runs.checkpoint_folder(out))
     if found is None:
         return training.start(), 0, errors
     if found.plain["settings"] != runs.digest(out):
-        raise RunError(f"{out}: run.json was changed since. Bring its settings back, or train anew")
+        raise RunError(f"{out}: run.json was changed since. Restore its settings, or train again")
     run = from_json(found.plain["progress"])
     return restored(training.like(run), found.arrays), found.number, errors

@@ -1,4 +1,4 @@
-"""A run to look at: its specification, its log in two parts, and the progress that was kept."""
+"""Open a run to read: its specification, its log in two parts, and its last progress."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from gamps import datasets
 from gamps.errors import CheckpointError, SettingError
 from gamps.learner import Progress
-from gamps.runs.build import LEARNED, SAMPLE, build, build_streamed, refuse_labels, sampled
+from gamps.runs.build import RUNGS, SAMPLE, build, build_streamed, refuse_labels, sampled
 from gamps.runs.certificate import Ends
 from gamps.runs.loop import last_progress
 from gamps.runs.resolve import check_named
@@ -21,22 +21,22 @@ from gamps.trajectories import Trajectories
 
 
 class OpenRun(NamedTuple):
-    """What there is to look at in a run folder.
+    """The content of a run folder.
 
     Attributes:
-      spec: that it was started with.
-      data: the log with what is known of it; some of the log, if it is streamed.
-      task: the known part of the problem, or the estimated one.
+      spec: settings that it was started with.
+      data: the log with what is known about it; some of the log, if it is streamed.
+      task: the known part of the problem, or an estimate of it.
       learned: episodes that training may have seen, as many as are held in memory.
-      held_out: episodes that it has not; of a streamed log on disk.
+      held_out: episodes that it has not seen; on disk if the log is streamed.
       progress: policy, model and decisions of the last checkpoint.
       done: iterations up to that checkpoint.
-      total: iterations in all.
-      refused: what is wrong with checkpoints that were passed over.
-      ends: between which its ladder stands.
-      newest: which held-out episodes are of the newest of several controllers; None if of one.
-      near: episodes of the newest among those learned from, which rungs are chosen by.
-      groups: that held-out episodes belong to; None if each is its own.
+      total: iterations in total.
+      refused: errors of the checkpoints that were skipped.
+      ends: the two ends of its ladder.
+      newest: which held-out episodes the newest of several controllers made; None if only one.
+      near: the newest controller's episodes among those learned from, which choose the rungs.
+      groups: groups of the held-out episodes; None if each is its own group.
     """
 
     spec: TrainSpec
@@ -55,14 +55,14 @@ class OpenRun(NamedTuple):
 
     @property
     def some_held_out(self) -> Trajectories:
-        """Held-out episodes to look at, as many as are held in memory."""
+        """Held-out episodes, as many as are held in memory."""
         if isinstance(self.held_out, Trajectories):
             return self.held_out
-        return self.held_out.sample(SAMPLE)
+        return self.held_out.sample(RUNGS)
 
 
 def open_run(run: Path) -> OpenRun:
-    """Read a run folder and the log that it was made of.
+    """Read a run folder and its log.
 
     Raises:
       RunError: if there is no run, or its log has changed since.
@@ -76,7 +76,7 @@ def open_run(run: Path) -> OpenRun:
     progress, done, refused = last_progress(training, run)
     learned, held_out = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
     latest, groups = datasets.newest(held_out), np.asarray(held_out.labels.groups)
-    first = training.start().best
+    first = training.controller
     ends = Ends(first, progress.best, data.behaviour or first)
     return OpenRun(
         spec,
@@ -98,24 +98,24 @@ def open_run(run: Path) -> OpenRun:
 def _open_streamed(run: Path, spec: TrainSpec) -> OpenRun:
     refuse_labels(spec.log)
     shards = datasets.shards_of(spec.log)
-    data = sampled(shards)
+    data = sampled(shards, spec.log)
     training = build_streamed(spec, shards, data)
     progress, done, refused = last_progress(training, run)
     learned, held_out = shards.split(spec.held_out, spec.seed)
-    near = learned.sample(LEARNED if spec.recipe == "default" else SAMPLE)
-    first = training.start().best
+    near = learned.sample(RUNGS if spec.recipe == "default" else SAMPLE)
+    first = training.controller
     ends = Ends(first, progress.best, data.behaviour or first)
     parts = (training.task, near, held_out, progress, done, training.total, refused, ends)
     return OpenRun(spec, data, *parts, None, near, None)
 
 
 def own_episodes(run: OpenRun) -> Iterable[Trajectories]:
-    """All episodes of a run's log."""
+    """Return all episodes of a run's log."""
     return datasets.shards_of(run.spec.log) if run.spec.stream else [run.data.trajectories]
 
 
 def unseen(log: Trajectories, own: Iterable[Trajectories]) -> tuple[Trajectories, int]:
-    """The episodes of a log that are not among a run's own, and how many were dropped.
+    """Return the episodes of a log that a run's log does not have, and how many were dropped.
 
     Raises:
       SettingError: if fewer than three are left.
@@ -124,14 +124,14 @@ def unseen(log: Trajectories, own: Iterable[Trajectories]) -> tuple[Trajectories
     kept = [i for i, content in enumerate(_contents(log)) if content not in known]
     if len(kept) < 3:
         problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the run"
-        raise SettingError("log", problem, "Give a log that it was not made of")
+        raise SettingError("log", problem, "Give a log other than the run's own")
     rows = np.asarray(kept)
     return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)
 
 
 def _contents(log: Trajectories) -> Iterator[bytes]:
-    """A digest of each episode as it was, without its padding."""
-    # In single precision, as shards are.
+    """Yield a digest of each episode without its padding."""
+    # Single precision, like shards.
     observations, actions = (
         np.asarray(x, np.float32 if x.dtype.kind == "f" else None)
         for x in (log.observations, log.actions)

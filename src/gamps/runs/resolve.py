@@ -1,27 +1,30 @@
-"""Task, policy, model and features by the names that a user gives them."""
+"""Find the task, policy, model and features that a user names."""
 
 import importlib
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from gamps import datasets
 from gamps.errors import SettingError
 from gamps.learner import ModelClass
-from gamps.models import Quality, WithChoice, concatenated, learned_task
+from gamps.models import Quality, WithChoice, WithinLimits, concatenated, learned_task
 from gamps.policies import Policy, estimation
 from gamps.runs.spec import MODELS, TrainSpec
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, episodes_of, returns_of
 
 
 def imported(target: str, field: str) -> Any:
-    """The object that `module:object` names, looked for from the current folder on."""
+    """Import the object that `module:object` names, from the current folder first."""
     module, _, name = target.partition(":")
-    fix = "Say it like mytask:task, module and object, both importable from here"
+    fix = "Give module:object, like mytask:task, importable from here"
     if not module or not name:
         raise SettingError(field, repr(target), fix)
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -36,21 +39,21 @@ def imported(target: str, field: str) -> Any:
 
 
 def _object(target: str, field: str, kind: type, fix: str) -> Any:
-    """An object of a kind, or what a function without arguments makes."""
+    """Return an object of a kind, or the one that a function without arguments makes."""
     found = imported(target, field)
     if callable(found) and not isinstance(found, kind):
         try:
             found = found()
         except Exception as error:  # a user's function may fail in any way
             problem = f"{target}() failed: {type(error).__name__}: {error}"
-            raise SettingError(field, problem, "It takes no argument") from error
+            raise SettingError(field, problem, "It is called without arguments") from error
     if not isinstance(found, kind):
         raise SettingError(field, f"{target} is a {type(found).__name__}", fix)
     return found
 
 
 def task_of(target: str) -> Task:
-    """The known part of the problem."""
+    """Return the task that `module:object` names."""
     fix = "Make it a gamps.Task(reward, discount, terminal)"
     found: Task = _object(target, "task", Task, fix)
     return found
@@ -59,13 +62,13 @@ def task_of(target: str) -> Task:
 def task_for(
     target: str, data: datasets.Dataset, features: Callable[..., Any], seed: int
 ) -> tuple[Task, Quality | None]:
-    """The task that was named; without a name one that is fitted to the log, and how well.
+    """Return the named task; without a name, one fitted to the log, and how well it fits.
 
     Args:
       target: module:object, or empty.
       data: the log that it may be fitted to, with its discount.
-      features: of observation and action.
-      seed: of the fit.
+      features: function of observation and action.
+      seed: seed of the fit.
     """
     if target:
         return task_of(target), None
@@ -92,35 +95,46 @@ def check_named(spec: TrainSpec) -> None:
 
 
 def features_named(target: str) -> Callable[..., Any]:
-    """The function that `module:function` names; it is not called."""
+    """Return the function that `module:function` names, without calling it."""
     found = imported(target, "features")
     if not callable(found):
         raise SettingError(
-            "features", f"{target} is no function", "Give one of (observation, action)"
+            "features", f"{target} is not a function", "Give one of (observation, action)"
         )
     made: Callable[..., Any] = found
     return made
 
 
-def features_of(target: str, log: Trajectories) -> Callable[..., Any]:
-    """The model's input, tried on the shapes of a log."""
+def features_of(
+    target: str, log: Trajectories, limits: datasets.Limits | None = None
+) -> Callable[..., Any]:
+    """Return the function that gives the model's input, checked on the shapes of a log.
+
+    Args:
+      target: module:function; if empty, observation and action, clipped to the limits if known.
+      log: gives the shapes.
+      limits: of the actuators.
+    """
     if not target:
-        choices = log.actions.dtype.kind == "i"
-        return WithChoice(int(log.actions.max()) + 1) if choices else concatenated
+        if log.actions.dtype.kind == "i":
+            return WithChoice(int(log.actions.max()) + 1)
+        if limits is None:
+            return concatenated
+        return WithinLimits(*(jnp.asarray(limit, float) for limit in limits))
     made = features_named(target)
     try:
         shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
     except Exception as error:  # a user's function may fail in any way
         problem = f"{target} failed: {type(error).__name__}: {error}"
-        fix = "It takes one observation and one action and gives a vector"
+        fix = "It must take one observation and one action, and give a vector"
         raise SettingError("features", problem, fix) from error
     if len(shape) != 1:
-        raise SettingError("features", f"{target} gives {shape}", "It has to give one vector")
+        raise SettingError("features", f"{target} gives {shape}", "It must give one vector")
     return made
 
 
 def model_named(target: str) -> ModelClass:
-    """The class of models that `module:object` names."""
+    """Return the class of models that `module:object` names."""
     found = imported(target, "model")
     if not isinstance(found, ModelClass):
         problem = f"{target} is a {type(found).__name__}"
@@ -129,7 +143,7 @@ def model_named(target: str) -> ModelClass:
 
 
 def policy_named(target: str) -> Policy:
-    """The policy that `module:object` names."""
+    """Return the policy that `module:object` names."""
     found: Policy = _object(target, "policy", Policy, "Make it a gamps.policies.Policy")
     return found
 
@@ -137,13 +151,13 @@ def policy_named(target: str) -> Policy:
 def policy_of(
     target: str, data: datasets.Dataset, seed: int, space: Trajectories | None = None
 ) -> Policy:
-    """Where the search starts; of a log of several controllers it is fitted to the newest's.
+    """Return the policy where the search starts; a fit uses the newest controller's episodes.
 
     Args:
       target: behaviour, affine, network, or module:object.
       data: the log that it may be fitted to.
-      seed: of the fit.
-      space: a log with all choices and numbered states that there are; by default the same.
+      seed: seed of the fit.
+      space: a log that contains all choices and numbered states; by default the same log.
     """
     log = datasets.of_newest(data)
     space = data.trajectories if space is None else space
@@ -158,3 +172,44 @@ def policy_of(
         return policy_named(target)
     target = "choices" if discrete and target == "affine" else target
     return estimation.fit(jax.random.key(seed), log, target, space=space)
+
+
+def better_controller(
+    data: datasets.Dataset, start: Policy, discount: float, seed: int, space: Trajectories
+) -> Policy | None:
+    """Return the policy of an older controller that the log shows to be better than the newest.
+
+    A search that starts at a poor controller ends near it. Better is a mean return that is higher
+    by two standard errors; the policy must be recognisable by its logged densities.
+
+    Args:
+      data: the log, with the names of its controllers.
+      start: the newest controller.
+      discount: γ.
+      seed: seed of the fit.
+      space: a log that contains all choices and numbered states.
+
+    Returns:
+      The best such policy, or None.
+    """
+    if not data.labels.controllers:
+        return None
+    names, returns = np.asarray(data.labels.controllers), returns_of(data.trajectories, discount)
+    newest = returns[names == data.labels.newest]
+    best: tuple[float, Policy] | None = None
+    for name in dict.fromkeys(data.labels.controllers):
+        rows = names == name
+        gap = returns[rows].mean() - newest.mean()
+        errors = [x.var(ddof=1) / len(x) for x in (returns[rows], newest) if len(x) > 1]
+        if len(errors) < 2 or gap <= 2 * math.sqrt(sum(errors)) or (best and gap <= best[0]):
+            continue
+        log = episodes_of(data.trajectories, np.flatnonzero(rows))
+        policy = estimation.recognised(start, log)
+        if policy is start:  # it is not of the newest controller's class
+            target = "choices" if log.actions.dtype.kind == "i" else "affine"
+            fitted = estimation.fit(jax.random.key(seed), log, target, space=space)
+            policy = estimation.recognised(fitted, log)
+            if policy is fitted:
+                continue
+        best = (float(gap), policy)
+    return None if best is None else best[1]

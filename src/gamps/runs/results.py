@@ -1,10 +1,10 @@
-"""One task of a sweep: computed, and committed by one file that is there whole or not at all.
+"""One training of a sweep: computed, then committed by writing one file, whole or not at all.
 
 results/NAME.json   settings, last metrics, the policy to hand out; nothing that differs from one
-                    computation of it to another, such as times or machines
+                    computation to the next, such as times or machines
 failed/NAME.json    why it failed by itself; it is tried again when the sweep is run again
-runs/NAME           its run folder, as of gamps train
-workers/NAME.json   the process that is at it
+runs/NAME           its run folder, as gamps train writes it
+workers/NAME.json   the process that works on it
 """
 
 import hashlib
@@ -35,9 +35,9 @@ class SweepTask(NamedTuple):
     """One training of a sweep.
 
     Attributes:
-      name: which settings it has of those that are varied.
+      name: its values of the settings that vary.
       spec: all settings.
-      log_sha256: of its log.
+      log_sha256: SHA-256 of its log.
     """
 
     name: str
@@ -46,10 +46,10 @@ class SweepTask(NamedTuple):
 
 
 def compute(out: Path, task: SweepTask) -> str:
-    """Go on with a task to its end, and commit its result.
+    """Run or continue a task to its end, and commit its result.
 
     Returns:
-      Why it failed by itself, which is kept too; empty if it did not.
+      Why it failed by itself, which is recorded too; empty if it did not fail.
 
     Raises:
       OutputError: if nothing can be written.
@@ -72,20 +72,20 @@ def compute(out: Path, task: SweepTask) -> str:
         return message
     finally:
         at_it.unlink(missing_ok=True)
-        jax.clear_caches()  # tasks make functions of their own, and programs of them would pile up
+        jax.clear_caches()  # each task compiles its own functions, and they would pile up
     return ""
 
 
 def give_up(out: Path, task: SweepTask, message: str) -> None:
-    """Keep why a task has no result, where it could not do so itself."""
+    """Record why a task has no result, if it could not do so itself."""
     _write(out / FAILED / f"{task.name}.json", {"name": task.name, "message": message})
 
 
 def committed(out: Path, task: SweepTask) -> dict[str, Any] | None:
-    """The result of a task; None if it is not there, or is not what was written.
+    """Return the result of a task; None if it is missing or damaged.
 
     Raises:
-      RunError: if it is that of other settings.
+      RunError: if it belongs to other settings.
     """
     path = _file(out, task)
     try:
@@ -97,7 +97,7 @@ def committed(out: Path, task: SweepTask) -> dict[str, Any] | None:
         return None
     expected = plain(asdict(task.spec)) | {"log_sha256": task.log_sha256}
     if {name: settings.get(name) for name in expected} != expected:
-        raise RunError(f"{path}: is of another sweep, or another log. Choose another --out")
+        raise RunError(f"{path}: belongs to another sweep, or another log. Choose another --out")
     return content
 
 
@@ -132,7 +132,7 @@ def _file(out: Path, task: SweepTask) -> Path:
 
 
 def _sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """With a hash of all else in it."""
+    """Return the content with a hash of everything else in it."""
     rest = plain({k: v for k, v in content.items() if k != "sha256"})
     text = json.dumps(rest, sort_keys=True, allow_nan=False)
     return rest | {"sha256": hashlib.sha256(text.encode()).hexdigest()}

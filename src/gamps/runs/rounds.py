@@ -1,10 +1,10 @@
-"""From one deployment to the next: judge what was deployed, learn from all logs, certify again.
+"""From one deployment to the next: judge the deployed policy, learn from all logs, certify again.
 
-history.json in a run folder holds one entry a round, the first first. A further round is judged by
-fresh episodes of the policy that is in charge; those that judged before are learned from. Its error
-is α / (k (k + 1)) in round k, whose sum over all rounds is α: the chance that a worse policy is
-*ever* deployed is at most that, however many rounds follow and whenever one stops. A campaign knows
-how many there are, and shares α equally among them.
+history.json in a run folder holds one entry per round, the first round first. Each further round is
+judged by fresh episodes of the policy in charge; episodes that have judged before are learned from.
+Round k has the error α / (k (k + 1)). These sum to α over all rounds, so the chance that a worse
+policy is *ever* deployed is at most α, however many rounds follow and whenever one stops. A
+campaign knows its number of rounds, and shares α equally among them.
 """
 
 import json
@@ -26,24 +26,24 @@ from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
 from gamps.runs.start import start
-from gamps.trajectories import Trajectories
+from gamps.trajectories import returns_of
 
 HISTORY = "history.json"
 
 
 class Round(NamedTuple):
-    """One deployment.
+    """One round.
 
     Attributes:
-      run: folder of the training.
-      log: that it learned from and was judged by.
+      run: run folder of the training.
+      log: log that it learned from and was judged by.
       word: the verdict.
-      error: that it was judged with.
-      low: lower bound of the improvement over what was in charge.
-      estimate: the improvement itself.
-      earned: mean discounted return of the policy in charge, by its own episodes of this log.
-      earned_error: standard error of that.
-      promise: what the models promised of the learned policy, judged by nobody; None if nothing.
+      error: error that it was judged with.
+      low: lower bound of the improvement over the policy in charge.
+      estimate: estimate of that improvement.
+      earned: mean discounted return of the policy in charge, in its own episodes of this log.
+      earned_error: standard error of `earned`.
+      promise: what the models promised for the learned policy, not judged; None if nothing.
     """
 
     run: str
@@ -58,9 +58,9 @@ class Round(NamedTuple):
 
 
 def error_of(number: int, error: float = 0.05, rounds: int | None = None) -> float:
-    """What round `number`, counted from one, may spend of an error.
+    """Return the share of an error that round `number`, counted from one, may spend.
 
-    Equal shares, if it is known how many rounds there are.
+    The shares are equal if the number of rounds is known.
 
     Examples:
       >>> [round(error_of(k), 4) for k in (1, 2, 3)]
@@ -72,7 +72,7 @@ def error_of(number: int, error: float = 0.05, rounds: int | None = None) -> flo
 
 
 def history_of(run: Path) -> list[Round]:
-    """The rounds up to a run; none of a run that `gamps evaluate` alone has judged.
+    """Return the rounds up to a run; none if only `gamps evaluate` has judged it.
 
     Raises:
       CertificateError: if the record cannot be read.
@@ -83,18 +83,18 @@ def history_of(run: Path) -> list[Round]:
     try:
         return [Round(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError) as error:
-        fix = "Bring it back: without it nobody knows what was spent"
+        fix = "Restore it: without it the error spent so far is unknown"
         raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
 
 
 def in_charge(folder: Path) -> Policy:
-    """What acts after a run: the certified policy, or without a certificate who acted before."""
+    """Return the policy in charge after a run: the certified one, or else the one before it."""
     run = open_run(folder)
     return run.ends.behaviour if (policy := _certified(run, folder)) is None else policy
 
 
 def was_deployed(folder: Path) -> Policy | None:
-    """The policy that a run's verdict deployed, though it may have been rolled back since."""
+    """Return the policy that a run's verdict deployed, even if it was rolled back since."""
     run = open_run(folder)
     policy = _certified(run, folder)
     return _certified(run, folder, withdrawn=True) if policy is None else policy
@@ -129,11 +129,11 @@ def next_round(
     assume: evaluation.Assumption = "nothing",
     callback: Callback = silent,
 ) -> RunEvaluation:
-    """Learn from the logs of all rounds, and judge what comes out by half of the newest.
+    """Learn from the logs of all rounds, and judge the result by half of the newest log.
 
-    The other half chooses the rungs: with a fifth in its place hardly one was found.
+    The other half chooses the rungs: with a fifth instead, hardly any rung was found.
 
-    What was done before is not done again: a call that was killed goes on where it stood.
+    Finished work is not repeated: after being killed, the same call continues where it stopped.
 
     Args:
       before: run folder of the round before.
@@ -141,16 +141,16 @@ def next_round(
       out: run folder of this round.
       dataset: name of the dataset that holds all logs.
       error: chance of ever deploying a worse policy, over all rounds.
-      rounds: how many there are going to be, if that is known.
+      rounds: number of rounds, if it is known.
       assume: as for `evaluate_run`.
-      callback: called once an iteration.
+      callback: called once per iteration.
 
     Raises:
-      SettingError: if the log is not of the policy that is in charge, or the run was streamed.
+      SettingError: if the policy in charge did not make the log, or the run was streamed.
     """
     opened = open_run(before)
     if opened.spec.stream:
-        problem = f"{before} was streamed: logs of several rounds are held in memory"
+        problem = f"{before} was streamed, but logs of several rounds must fit in memory"
         raise SettingError("run", problem, "Train without stream, or on a part of the log")
     deployed = _certified(opened, before)
     policy = opened.ends.behaviour if deployed is None else deployed
@@ -165,15 +165,15 @@ def next_round(
 
 
 def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | None:
-    """Judge what was deployed by its own log; None if nothing was.
+    """Judge the deployed policy by its own log; None if none was deployed.
 
     Args:
       before: run folder whose policy was deployed.
-      log: that it has made.
-      confidence: of the test for harm, one-sided.
+      log: log that it has made.
+      confidence: confidence of the one-sided test for harm.
 
     Raises:
-      SettingError: if the log is not of the policy that was deployed.
+      SettingError: if the deployed policy did not make the log.
     """
     policy = was_deployed(before)
     if policy is None:
@@ -184,35 +184,32 @@ def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | 
     return compared(returns_of(new.trajectories, discount), old, confidence)
 
 
-def returns_of(log: Trajectories, discount: float) -> np.ndarray:
-    """Discounted, one an episode."""
-    rewards = np.where(np.asarray(log.mask), np.asarray(log.rewards, np.float64), 0.0)
-    return np.asarray(rewards @ discount ** np.arange(log.n_steps))
-
-
 def _log_of(policy: Policy, log: str, before: Path) -> datasets.Dataset:
-    """A log, if a policy made it."""
+    """Load a log, and refuse it if the policy did not make it."""
     data = datasets.load(log)
     if not made(policy, data.trajectories):
         problem = f"{log} was not made by the policy that {before} hands out"
-        fix = "Log it as it was certified, with its noise (gamps export, gamps play)"
+        fix = "Log that policy with the noise it was certified with (gamps export, gamps play)"
         raise SettingError("log", problem, fix)
     return data
 
 
 def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
-    """Write the logs of all rounds, unless a call that was killed has done it."""
+    """Write the logs of all rounds, unless an earlier, killed call has done so."""
     folder = datasets.folder_of(name)
     if not folder.exists():
-        datasets.save(name, data.trajectories, policy, discount=data.discount, labels=data.labels)
+        datasets.save(
+            name, data.trajectories, policy, discount=data.discount, labels=data.labels,
+            limits=data.limits,
+        )  # fmt: skip
     elif sha256_of(datasets.load(name).trajectories) != sha256_of(data.trajectories):
         raise OutputError(f"{folder}: holds another log. Choose another dataset")
 
 
 def _past(before: Path, opened: OpenRun) -> list[Round]:
-    """The rounds so far; a first run that `gamps evaluate` judged counts as one.
+    """Return the rounds so far; a first run that `gamps evaluate` judged counts as one.
 
-    Whatever else has judged the last run since has spent error too.
+    Any other judgement of the last run has spent error too.
     """
     past, said = history_of(before), judgements(before)
     if not said:

@@ -1,4 +1,4 @@
-"""A recipe of the paper's kind as a training: one `Search`, judged on episodes held out."""
+"""Train with one of the paper's recipes: one `Search`, judged on held-out episodes."""
 
 import math
 from collections.abc import Callable
@@ -15,23 +15,23 @@ from gamps.search import Search
 from gamps.search import run as run_search
 from gamps.trajectories import Trajectories
 
-LEAST_HELD_OUT = 2.0  # effective episodes that an estimate must rest on
+LEAST_HELD_OUT = 2.0  # fewest effective episodes for an estimate
 
 
 class SearchTraining:
     """A search, iteration by iteration.
 
     Args:
-      key: all randomness.
+      key: source of all randomness.
       search: from `gamps.search.recipes`.
       policy: where the search starts.
       model: not fitted yet; None for recipes without one.
-      iterations: how many.
+      iterations: number of iterations.
       held_out: episodes that the search does not see; the policy with the highest estimate on
         them, less its error, is handed out.
-      least_ess: the training stops by itself once fewer trajectories than this effectively carry
-        the gradient.
-      run: `search.run`, or what does the same for a log that is not in memory.
+      least_ess: the training stops by itself once the gradient rests on fewer effective
+        trajectories than this.
+      run: `search.run`, or its equivalent for a log that is not in memory.
     """
 
     def __init__(
@@ -47,20 +47,21 @@ class SearchTraining:
         run: Callable[..., Any] = run_search,
     ) -> None:
         self.run, self.task = run, search.task
+        self.controller: Policy = policy  # the search may start at a better one
         self.outcomes: Quality | None = None
         self.key, self.search, self.policy, self.model = key, search, policy, model
         self.total, self.held_out, self.least_ess = iterations, held_out, least_ess
 
     def start(self) -> Progress:
-        """Before the first iteration; the first policy is the one to beat."""
+        """Return the progress before the first iteration; the first policy is the one to beat."""
         return Progress(self.search.init(self.policy, self.model), self.policy)
 
     def like(self, run: RunState) -> Progress:
-        """The structure never changes."""
+        """Return a progress with this state; the structure never changes."""
         return self.start()._replace(run=run)
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
-        """One iteration of Algorithm 1, and what held-out episodes say about its policy."""
+        """Run one iteration of Algorithm 1, and judge its policy on the held-out episodes."""
         state, info, _ = self.run(self.search, self.key, progress.state, iterations=1)
         names = ("gradient_norm", "model_loss", "ess", "pareto_k", "weights_ess")
         metrics = {name: float(np.asarray(getattr(info, name))[0]) for name in names}
@@ -80,7 +81,7 @@ class SearchTraining:
         return Progress(state, best, run), metrics
 
     def _judge(self, policy: Policy) -> dict[str, float]:
-        """What held-out episodes say; nothing, where too few of them carry it."""
+        """Judge a policy on the held-out episodes; promise nothing if too few are effective."""
         evidence = evaluation.evidence(policy, self.held_out, float(self.search.task.discount))
         numbers = evaluation.each(evaluation.self_normalised(evidence))
         mean, ess = float(numbers.mean()), evaluation.effective(evidence)

@@ -18,36 +18,37 @@ from gamps.runs import folder
 MODEL_FREE = ("pgt", "reinforce")
 RECIPES = ("default", "gamps", "gamps_paper", "ml", *MODEL_FREE)
 MODELS = ("auto", "linear", "quadratic", "network")
-LATER = {"stream": False, "some": 0}  # settings that the first runs do not have
+LATER = {"stream": False, "some": 0}  # settings that early runs do not have
 POLICIES = ("behaviour", "affine", "network")
-NAMING = ("task", "policy", "features", "model")  # settings that may name objects of modules
+NAMING = ("task", "policy", "features", "model")  # settings that may name objects in modules
 
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """A training, in values that JSON and TOML hold.
+    """The settings of a training, in values that JSON and TOML can hold.
 
     Attributes:
-      log: name of a dataset (gamps import, gamps collect), or its folder; several names with +
-        between them are logs that several controllers made, the newest last.
+      log: name or folder of a dataset (from gamps import or gamps collect); several names joined
+        by + are the logs of several controllers, the newest last.
       task: module:object, a gamps.Task (reward, discount, terminal) or a function that makes one;
-        without it reward and termination are estimated from the log, with the log's discount.
+        without it, reward and termination are estimated from the log, with the log's discount.
       policy: behaviour (the log's own, or affine fitted to it), affine, network, module:object;
-        for choices, a softmax. If actuators clip, a gamps.policies.SoftClipped of it is safer.
+        for choices, a softmax. If actuators clip, gamps.policies.SoftClipped is safer.
       model: auto (a network; for the paper's recipes quadratic), linear, quadratic, network, or
         module:object, a gamps.learner.ModelClass.
-      recipe: default, or the paper's: gamps, gamps_paper, ml, pgt, reinforce.
-      features: module:function of (observation, action), the model's input; here belongs what you
-        know of the actuators, such as their limits. By default both as they are.
+      recipe: default, or one of the paper's: gamps, gamps_paper, ml, pgt, reinforce.
+      features: module:function of (observation, action) that gives the model's input. Put in it
+        what you know about the plant. By default both, the action clipped to the actuators'
+        limits if the log has them.
       iterations: number of policy steps.
-      learning_rate: of the policy; 0 uses the recipe's default.
-      held_out: share of the episodes that training never sees; the verdict is by them.
-      seed: of everything random.
-      stream: for a log larger than memory: cut it into shards beside it, once, and read these from
-        disk, the next while one is worked on. The default learns from a million steps of episodes
-        that are drawn at random, and is judged by all that are held out.
-      some: with stream and a recipe of the paper's, number of shards in an iteration, drawn anew;
-        0 takes all. An iteration then costs the same however long the log.
+      learning_rate: learning rate of the policy; 0 uses the recipe's default.
+      held_out: share of the episodes that training never sees; the verdict rests on them.
+      seed: random seed.
+      stream: for a log larger than memory: cut it into shards next to it, once, and read them from
+        disk, each while the one before is in use. The default recipe learns from half a million
+        steps of randomly drawn episodes, and is judged by all held-out episodes.
+      some: with stream and one of the paper's recipes, number of shards per iteration, drawn anew
+        each time, or 0 for all. An iteration then costs the same however long the log is.
     """
 
     log: Annotated[str, Positional, arg(metavar="LOG")]
@@ -68,7 +69,7 @@ KINDS = {field.name: type(field.default) for field in fields(TrainSpec)} | {"log
 
 
 def check(spec: TrainSpec) -> None:
-    """Refuse what can be refused before anything is read."""
+    """Refuse settings that can be refused before anything is read."""
     if spec.recipe not in RECIPES:
         fix = f"Choose one of {', '.join(RECIPES)}"
         raise SettingError("recipe", repr(spec.recipe), fix)
@@ -77,14 +78,14 @@ def check(spec: TrainSpec) -> None:
     if spec.recipe in MODEL_FREE and (spec.model != "auto" or spec.features):
         name = "features" if spec.features else "model"
         problem = f"{getattr(spec, name)!r}, but {spec.recipe} has no model"
-        raise SettingError(name, problem, "Leave it out, or take another recipe")
+        raise SettingError(name, problem, "Leave it out, or choose another recipe")
     if spec.stream and len(datasets.names_in(spec.log)) > 1:
-        raise SettingError("stream", "several logs", "Import them as one, or leave stream out")
+        raise SettingError("stream", "given several logs", "Import them as one, or leave it out")
     if spec.some < 0 or (spec.some and (not spec.stream or spec.recipe == "default")):
-        fix = "With stream and a recipe of the paper's, say how many shards; 0 for all"
+        fix = "Give a number of shards with stream and one of the paper's recipes; 0 for all"
         raise SettingError("some", f"{spec.some}", fix)
     if not 0 <= spec.seed < 2**32:
-        raise SettingError("seed", f"{spec.seed}", "Choose it from 0 to 4294967295")
+        raise SettingError("seed", f"{spec.seed}", "Choose a number from 0 to 4294967295")
     if not 0 < spec.held_out < 1:
         raise SettingError("held_out", f"{spec.held_out}", "Choose a share between 0 and 1")
     if spec.iterations < 1:
@@ -94,14 +95,14 @@ def check(spec: TrainSpec) -> None:
 
 
 def check_choice(name: str, given: str, choices: Sequence[str]) -> None:
-    """Refuse what is none of the choices and names no object either."""
+    """Refuse a value that is neither one of the choices nor module:object."""
     if given not in choices and ":" not in given:
         fix = f"Choose one of {', '.join(choices)}, or module:object"
         raise SettingError(name, repr(given), fix)
 
 
 def modules_of_others(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Which settings of a run name objects of modules that are not gamps's own, by setting.
+    """Return the settings of a run that name objects in modules other than gamps's own.
 
     Examples:
       >>> modules_of_others({"task": "mytask:task", "policy": "affine", "model": "gamps.own:x"})
@@ -120,7 +121,7 @@ NO_LOG = hashlib.sha256().hexdigest()
 
 
 def log_sha256(name: str) -> str:
-    """SHA-256 of a log's data, so that a run cannot go on with another; `NO_LOG` of none."""
+    """SHA-256 of a log's data, so that a run cannot continue with another; `NO_LOG` if none."""
     if len(parts := datasets.names_in(name)) > 1:
         digests = [log_sha256(part) for part in parts]
         joined = hashlib.sha256("".join(digests).encode()).hexdigest()
@@ -140,7 +141,7 @@ def log_sha256(name: str) -> str:
 
 
 def spec_in(run: Path) -> TrainSpec:
-    """The specification that a run was started with.
+    """Return the specification that a run was started with.
 
     Raises:
       RunError: if the folder holds none, or its log has changed since.
@@ -149,17 +150,17 @@ def spec_in(run: Path) -> TrainSpec:
     fix = "Was it made by gamps train?"
     for name, kind in KINDS.items():
         if type(settings.get(name)) is not kind:
-            raise RunError(f"{run}: its settings lack {name} as a {kind.__name__}. {fix}")
+            raise RunError(f"{run}: its settings have no {kind.__name__} {name}. {fix}")
     if "log_sha256" not in settings:
-        raise RunError(f"{run}: its settings lack log_sha256. {fix}")
+        raise RunError(f"{run}: its settings have no log_sha256. {fix}")
     spec = TrainSpec(**{name: settings[name] for name in KINDS})
     if log_sha256(spec.log) != settings["log_sha256"]:
-        raise RunError(f"{run}: the log {spec.log} has changed since. Bring the old one back")
+        raise RunError(f"{run}: the log {spec.log} has changed since. Restore the old one")
     return spec
 
 
 def read_toml(path: Path, field: str) -> dict[str, Any]:
-    """The content of a TOML file.
+    """Read a TOML file.
 
     Raises:
       SettingError: naming the field that the file was given for.
@@ -171,10 +172,10 @@ def read_toml(path: Path, field: str) -> dict[str, Any]:
 
 
 def typed(name: str, value: Any) -> Any:
-    """The value of a setting in a TOML file, as the specification wants it.
+    """Return a setting from a TOML file in the type that the specification wants.
 
     Raises:
-      SettingError: if it is of another kind.
+      SettingError: if it has another type.
     """
     kind = KINDS[name]
     if kind is float and type(value) is int:

@@ -1,4 +1,4 @@
-"""Where every training starts, and where every one goes on."""
+"""Start a training in a new run folder, or continue one."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from jax.sharding import Mesh
 from gamps import datasets
 from gamps._utils.console import silent
 from gamps.errors import RunError
-from gamps.learner import Progress
+from gamps.learner import Learner, Progress
 from gamps.runs import folder, inspection, loop
-from gamps.runs.build import LEARNED, read, weight_ratio
+from gamps.runs.build import RUNGS, read, weight_ratio
 from gamps.runs.certificate import Ends, make_ladder
 from gamps.runs.resolve import check_named, policy_of, task_of
 from gamps.runs.search_training import SearchTraining
@@ -23,17 +23,17 @@ from gamps.runs.state import Training
 from gamps.search import placement
 from gamps.trajectories import Trajectories
 
-LOCKED = 60.0  # seconds that a lost process may still hold its run folder
+LOCKED = 60.0  # seconds for which a lost process may still hold its run folder
 
 
 class Run(NamedTuple):
-    """A training that is ready to go on.
+    """A training that is ready to continue.
 
     Attributes:
-      folder: of the run.
-      spec: that it was started with.
+      folder: run folder.
+      spec: settings that it was started with.
       data: its log, or some of it if it is streamed.
-      training: what is to be done.
+      training: the training itself.
     """
 
     folder: Path
@@ -46,23 +46,26 @@ class Run(NamedTuple):
         *,
         callback: loop.Callback = silent,
         refused: Callable[[Exception], None] = silent,
+        say: Callable[[str], None] = silent,
     ) -> Progress:
-        """Go on from the last checkpoint to the end, and choose the rungs of the ladder there."""
+        """Train from the last checkpoint to the end, then choose the rungs of the ladder."""
+        if isinstance(self.training, Learner):
+            self.training.say = say
         progress = loop.go_on(self.training, self.folder, callback=callback, refused=refused)
         if jax.process_index() == 0:
-            first = self.training.start().best
+            first = self.training.controller
             ends = Ends(first, progress.best, self.data.behaviour or first)
             discount = float(self.training.task.discount)
             make_ladder(self.folder, ends, self._learned(), discount, seed=self.spec.seed)
         return progress
 
     def _learned(self) -> Trajectories:
-        """What training saw of the newest controller, or as much of it as is held in memory."""
+        """Return what training saw of the newest controller, or the part of it held in memory."""
         if isinstance(self.training, SearchTraining) and self.spec.stream:
             return self.training.search.trajectories
         if self.spec.stream:
             learned, _ = datasets.shards_of(self.spec.log).split(self.spec.held_out, self.spec.seed)
-            return learned.sample(LEARNED)
+            return learned.sample(RUNGS)
         part, _ = datasets.split_dataset(self.data, self.spec.held_out, seed=self.spec.seed)
         return datasets.of_newest(part)
 
@@ -77,21 +80,21 @@ def start(
     say: Callable[[str], None] = silent,
     advance: Callable[[str], None] = silent,
 ) -> Run:
-    """Make the folder of a new run, after everything that can be refused was looked at.
+    """Make the folder of a new run, after checking everything that can be refused.
 
-    Of several processes in one program all call this with one folder, and the first makes it.
+    If several processes work together, all call this with one folder, and the first makes it.
 
     Args:
-      spec: of the training.
+      spec: settings of the training.
       out: the folder.
       over: devices to split the log over; None for one.
-      tensorboard: whether event files are to be written too.
-      again: take up a run of the same specification, if the folder holds one.
-      say: told what is being done.
-      advance: told of each episode of a log that is cut into shards first.
+      tensorboard: whether to write event files too.
+      again: continue a run of the same specification, if the folder holds one.
+      say: called with what is being done.
+      advance: called for each episode of a log that is cut into shards first.
 
     Raises:
-      RunError: if the folder holds a run of another specification, or of another log.
+      RunError: if the folder holds a run with another specification or another log.
       OutputError: if something else is in the way.
       SettingError: if something that the specification names cannot be used.
       UnfitLogError: if training on this log would fail, or mean nothing.
@@ -102,7 +105,7 @@ def start(
         return resume(out, over=over, advance=advance)
     say(f"reading {spec.log} …")
     data, build = read(spec, over, advance)
-    say("inspecting it: compiling …")
+    say("inspecting it …")
     policy = policy_of(spec.policy, data, spec.seed)
     task = task_of(spec.task) if spec.task else None
     inspection.refuse_unfit(
@@ -123,12 +126,12 @@ def start(
 
 
 def resume(run: Path, *, over: Mesh | None = None, advance: Callable[[str], None] = silent) -> Run:
-    """Open a run to go on with it, from its last checkpoint to the same end as without a break.
+    """Open a run to continue it from its last checkpoint, to the same result as uninterrupted.
 
     Args:
       run: the folder.
       over: devices to split the log over; None for one.
-      advance: told of each episode of a log that is cut into shards first.
+      advance: called for each episode of a log that is cut into shards first.
 
     Raises:
       RunError: if there is no run, or its log has changed since.
@@ -140,7 +143,7 @@ def resume(run: Path, *, over: Mesh | None = None, advance: Callable[[str], None
 
 
 def refuse_early(spec: TrainSpec, out: Path, *, again: bool = False) -> None:
-    """All that `start` refuses without reading the log, which may take a while."""
+    """Refuse all that `start` can refuse without reading the log, which may take a while."""
     check(spec)
     if not again or not (out / folder.HEADER).exists():
         folder.refuse_taken(out)
@@ -153,16 +156,16 @@ def _same(settings: dict[str, Any], expected: dict[str, Any], out: Path) -> None
     for name, value in expected.items():
         if (LATER | settings).get(name) != value:
             raise RunError(
-                f"{out}: holds a run of another {name}, {settings.get(name)!r} and not {value!r}. "
+                f"{out}: holds a run of another {name}, {settings.get(name)!r}, not {value!r}. "
                 "Choose another --out"
             )
 
 
 def until_free(run: Path, seconds: float = LOCKED) -> None:
-    """Wait until no other process works on a run: one that was lost may take a while to end.
+    """Wait until no other process works on a run: a lost one may take a while to end.
 
     Raises:
-      RunError: if one still does after so many seconds.
+      RunError: if one still does after this many seconds.
     """
     end = time.monotonic() + seconds
     while True:

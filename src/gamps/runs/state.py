@@ -1,4 +1,4 @@
-"""What can be trained: anything that starts, steps, and says how many steps there are."""
+"""What can be trained: anything that starts, steps, and knows its number of steps."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -10,43 +10,47 @@ import numpy as np
 from gamps.errors import CheckpointError
 from gamps.learner import Progress, RunState
 from gamps.models import Quality
+from gamps.policies import Policy
 from gamps.tasks import Task
 
-GONE = {"[0].model.support.typical"}  # arrays of version 0.1 that are of no use any more
+GONE = {"[0].model.support.typical"}  # arrays of version 0.1 that are no longer used
 
 
 @runtime_checkable
 class Training(Protocol):
     """A training, iteration by iteration; `learner.Learner` and `SearchTraining` are two.
 
-    Every step depends on nothing but the progress handed to it, so that a training taken up again
-    from a checkpoint ends with the same numbers to the last bit.
+    A step depends only on the progress passed to it, so a training that continues from a
+    checkpoint ends with the same numbers to the last bit.
     """
 
     total: int
     task: Task
-    outcomes: Quality | None  # of reward and termination, where they are estimated
+    outcomes: Quality | None  # of reward and termination, if they are estimated
+    controller: (
+        Policy  # the newest controller, or a fit to it; the search may start at a better one
+    )
 
     def start(self) -> Progress:
-        """Before the first iteration."""
+        """Return the progress before the first iteration."""
 
     def like(self, run: RunState) -> Progress:
-        """A progress of the structure that belongs to a state, its arrays of no account."""
+        """Return a progress with the structure that belongs to a state; its arrays are unused."""
 
     def step(self, progress: Progress) -> tuple[Progress, dict[str, float]]:
-        """One iteration, and what to report of it."""
+        """Run one iteration; return the progress and the metrics to report."""
 
 
 def arrays_of(progress: Progress) -> dict[str, np.ndarray]:
-    """All arrays of a progress by their place in it."""
+    """Return all arrays of a progress, by their place in it."""
     return {name: np.asarray(leaf) for name, leaf in _named(progress)}
 
 
 def restored(like: Progress, arrays: Mapping[str, np.ndarray]) -> Progress:
-    """A progress with these arrays in the places that `like` has.
+    """Return a progress of the structure of `like`, with these arrays.
 
     Raises:
-      CheckpointError: if they are those of another policy, model or optimiser.
+      CheckpointError: if they belong to another policy, model or optimiser.
     """
     fix = "Resume with the settings of the run, or start a new one"
     named = _named(like)
@@ -58,7 +62,7 @@ def restored(like: Progress, arrays: Mapping[str, np.ndarray]) -> Progress:
     for name, leaf in named:
         found, wanted = arrays[name], np.asarray(leaf)
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
-            problem = f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}"
+            problem = f"{found.dtype}{list(found.shape)} instead of {wanted.dtype}"
             raise CheckpointError(name, f"{problem}{list(wanted.shape)}", fix)
     dynamic, static = eqx.partition((like.state, like.best), eqx.is_array)
     leaves = [jax.numpy.asarray(arrays[name]) for name, _ in named]
@@ -73,12 +77,12 @@ def _named(progress: Progress) -> list[tuple[str, Any]]:
 
 
 def to_json(run: RunState) -> dict[str, Any]:
-    """A state as JSON holds it."""
+    """Return a state in values that JSON can hold."""
     return run._asdict()
 
 
 def from_json(content: Mapping[str, Any]) -> RunState:
-    """A state from what `to_json` made, or of what version 0.1 kept what there is a place for."""
+    """Rebuild a state from `to_json`, or from version 0.1, as far as its fields still exist."""
     known = dict(content)
     if "choice" in known:
         known["model_class"] = known["choice"][0]

@@ -1,14 +1,14 @@
 """Rounds in which some episodes try candidates, and only measured returns put one in charge.
 
-FOLDER/campaign.json        what it was started with
-FOLDER/round-1.json …       what was tried in a round, what it earned, and who is in charge after it
-Logs lie among Minari's datasets, as those of `campaign`; each episode has the density of its own
-draw of parameters. Whatever is there is not made again, and all follows from the seed.
+FOLDER/campaign.json        the settings of the campaign
+FOLDER/round-1.json …       what a round tried, what it earned, and who is in charge after it
+Logs are Minari datasets, like those of `campaign`; each episode has the density of its own draw of
+parameters. Existing files are not made again, and everything follows from the seed.
 
-A round: models are fitted to all logs; candidates act, one episode each; the elites' centre
-challenges the policy in charge, in as many episodes of either, turn and turn about. Two looks at
-those, each with half of the round's error, say whether it takes over (`evaluation.duel`). Episodes
-that chose the challenger say nothing in it.
+In a round, models are fitted to all logs, and candidates act for one episode each. Then the centre
+of the elites challenges the policy in charge; both act in turn, for equally many episodes. Two
+looks at these, each with half of the round's error, decide whether it takes over
+(`evaluation.duel`). Episodes that chose the challenger do not count in the duel.
 """
 
 import json
@@ -32,11 +32,11 @@ from gamps.learner import model_classes, trials
 from gamps.policies import Gaussian, Policy
 from gamps.runs.campaign import CampaignSpec, Collect, begin, named
 from gamps.runs.resolve import features_of, task_for
-from gamps.runs.rounds import error_of, returns_of
-from gamps.trajectories import Trajectories, padded
+from gamps.runs.rounds import error_of
+from gamps.trajectories import Trajectories, padded, returns_of
 
-NOISE = 0.1  # of the first controller's deviation, what is left to a candidate
-ELITE = 1 / 3  # as many elites as this share of a round's trials
+NOISE = 0.1  # a candidate's share of the first controller's deviation
+ELITE = 1 / 3  # number of elites, as a share of a round's trials
 LOOKS = 2
 INCUMBENT, CHALLENGER, TRIAL = "in charge", "challenger", "trial"
 
@@ -46,13 +46,13 @@ class Tried(NamedTuple):
 
     Attributes:
       trials: parameters of each candidate.
-      earned: its return.
-      promised: what the models said of it, minus infinity for nothing; empty without models.
+      earned: return of each candidate.
+      promised: what the models promised for it, minus infinity for nothing; empty without models.
       challenger: parameters of the policy that challenged the one in charge; None if none did.
-      of_challenger: its returns.
-      of_incumbent: returns of the one in charge.
+      of_challenger: returns of the challenger.
+      of_incumbent: returns of the policy in charge.
       took_over: whether the challenger is in charge from now on.
-      error: chance, at most, that it does so without being better.
+      error: largest chance that it takes over without being better.
     """
 
     trials: list[list[float]]
@@ -66,17 +66,17 @@ class Tried(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """What the candidates earned less than the policy in charge would have."""
+        """How much less the candidates earned than the policy in charge would have."""
         return float(np.mean(self.of_incumbent) * len(self.earned) - np.sum(self.earned))
 
 
 class Tries(NamedTuple):
-    """What came of a campaign.
+    """The result of a campaign.
 
     Attributes:
-      rounds: one entry a round.
-      deployed: who was in charge in each round, and at the end.
-      logs: of each round, in memory.
+      rounds: one entry per round.
+      deployed: the policy in charge in each round, and at the end.
+      logs: log of each round, in memory.
     """
 
     rounds: list[Tried]
@@ -93,15 +93,15 @@ def try_in_rounds(
     models: bool = True,
     say: Callable[[str], None] = silent,
 ) -> Tries:
-    """All rounds, or those that are missing yet.
+    """Run all rounds, or those that are still missing.
 
     Args:
-      spec: what it is.
-      folder: of the campaign.
+      spec: settings of the campaign.
+      folder: campaign folder.
       policy: the first controller.
       collect: logs episodes of a policy, the same ones for the same key.
-      models: whether they screen candidates and are searched in.
-      say: told what is being done.
+      models: whether models screen candidates and are searched for them.
+      say: called with what is being done.
 
     Raises:
       RunError: if the folder holds another campaign.
@@ -113,7 +113,7 @@ def try_in_rounds(
         if not path.exists():
             say(f"round {number}: learning and trying")
             now, plant = _round(spec, number, found, collect, models=models)
-            # Whatever a call that was killed has written here is written again, the same.
+            # If a killed call has written this already, the same is written again.
             datasets.save(
                 name, plant.log(), found.deployed[-1], discount=spec.discount,
                 labels=Labels(controllers=tuple(plant.names), newest=INCUMBENT), overwrite=True,
@@ -131,7 +131,7 @@ def try_in_rounds(
 
 
 def rounds_in(folder: Path) -> list[Tried]:
-    """Those that are finished.
+    """Return the finished rounds.
 
     Raises:
       RunError: if there is none.
@@ -155,14 +155,14 @@ class _Plant:
         self.names: list[str] = []
 
     def earn(self, name: str, policy: Policy) -> float:
-        """The return of one more episode."""
+        """Run one more episode and return its return."""
         key = jax.random.fold_in(self.key, len(self.names))
         self.names.append(name)
         self.episodes.append(self.collect(policy, key, 1))
         return float(returns_of(self.episodes[-1], self.discount)[0])
 
     def log(self) -> Trajectories:
-        """All of them."""
+        """Return all episodes as one log."""
         return _together(self.episodes)
 
 
@@ -199,11 +199,11 @@ def _round(
 
 
 Earn = Callable[[str, Policy], float]
-"""The return of one more episode of a policy, which is told its part in the round."""
+"""Runs one more episode of a policy, given its part in the round, and returns its return."""
 
 
 def duel(now: Tried, charge: Policy, calm: Policy, episodes: int, earn: Earn) -> Tried:
-    """Turn and turn about; what is left after a decision goes to whoever is in charge then."""
+    """Let both sides act in turn; after a decision, the policy in charge gets the other ones."""
     challenger = trials.with_parameters(calm, now.challenger)
     new: list[float] = []
     old: list[float] = []
@@ -226,7 +226,7 @@ def duel(now: Tried, charge: Policy, calm: Policy, episodes: int, earn: Earn) ->
 def _around(
     spec: CampaignSpec, rounds: list[Tried], calm: Policy, units: np.ndarray
 ) -> trials.Elites:
-    """The elites of all that has acted; the first controller and challengers by their means."""
+    """Return the elites of all that have acted; first controller and challengers by their means."""
     rows = [trials.parameters_of(calm), *(np.asarray(x) for one in rounds for x in one.trials)]
     earned = [np.mean(rounds[0].of_incumbent), *(x for one in rounds for x in one.earned)]
     for one in rounds:
@@ -240,7 +240,7 @@ def _around(
 def _imagination(
     spec: CampaignSpec, key: Key[Array, ""], logs: list[Trajectories]
 ) -> trials.Imagination:
-    """Models of all logs, in arrays that are as large in every round: nothing compiles twice."""
+    """Fit models to all logs, in arrays of the same size every round: nothing compiles twice."""
     log = _together(logs)
     steps = int(np.asarray(log.lengths).max())
     size = spec.rounds * spec.episodes
@@ -265,7 +265,7 @@ def _together(logs: list[Trajectories]) -> Trajectories:
 
 
 def _calm(policy: Policy) -> Policy:
-    """The first controller with the little noise of a candidate."""
+    """Return the first controller with the little noise of a candidate."""
     if not isinstance(policy, Gaussian):
         return policy
     calm: Policy = eqx.tree_at(lambda p: p.log_std, policy, policy.log_std + np.log(NOISE))

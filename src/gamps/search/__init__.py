@@ -1,4 +1,4 @@
-"""The paper: each stage of Algorithm 1 is a module or folder of its name, and `Search` the loop."""
+"""The paper's Algorithm 1: one module or folder for each stage, and `Search` is the loop."""
 
 from gamps.search.algorithm import Info, Search, State, run
 

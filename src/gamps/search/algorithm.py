@@ -1,4 +1,4 @@
-"""The loop: Algorithm 1 with every part exchangeable."""
+"""The loop of Algorithm 1; every part can be exchanged."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -24,12 +24,12 @@ Part = Callable[..., Any]
 # Built once: a new optimiser object would be a new program to compile.
 ADAM = optax.scale_by_adam()
 
-# Adam squares the gradient, so float32 bears a norm of about 1e18 and no more.
+# Adam squares the gradient, so float32 overflows above a norm of about 1e18.
 LARGEST_LOG_NORM = 35.0
 
 
 class State(NamedTuple):
-    """What an iteration hands to the next."""
+    """What one iteration passes on to the next."""
 
     policy: Policy
     model: Any
@@ -44,7 +44,7 @@ class Info(NamedTuple):
       gradient_norm: 2-norm of the gradient, without the scale below.
       log_scale: log of the scale of gradient and weights, taken out before exponentiating.
       model_loss: weighted negative log-likelihood after the fit.
-      ess: effective number of trajectories, by the ratios of whole episodes as `ratio` left them.
+      ess: effective number of trajectories, from whole-episode ratios transformed by `ratio`.
       pareto_k: tail index of the same ratios.
       weights_ess: effective number of transitions in the fit.
     """
@@ -58,12 +58,12 @@ class Info(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """What a policy makes of a log, before any model.
+    """The ratios and weights of a log under a policy, before any model.
 
     Attributes:
-      ratios: of the policy to the behaviour.
+      ratios: importance ratios of the policy to the logging policy.
       weights: ω, zero where padded.
-      log_scale: of ω.
+      log_scale: log of the scale of ω.
     """
 
     ratios: importance.Ratios
@@ -72,12 +72,12 @@ class Weighed(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """A gradient and where it was taken.
+    """A gradient and the pairs where it was taken.
 
     Attributes:
       ascent: a tree like the policy, without its scale.
-      log_scale: of the ascent.
-      at: the pairs; None if they are not at hand, as when the log was read in parts.
+      log_scale: log of the scale of the ascent.
+      at: the pairs; None if they are not available, as when the log was read in parts.
     """
 
     ascent: Policy
@@ -95,28 +95,28 @@ def _identity(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
 
 
 class Search(eqx.Module):
-    """A policy search: the log, the known task, and one part a stage.
+    """A policy search: the log, the known task, and one part for each stage.
 
     Attributes:
       trajectories: the log.
       task: reward, termination, discount.
-      weighting: `weights` part, ω.
-      fit: `fitting` part, p̂.
-      values: `values` part, Q.
-      baseline: `values` part, b.
-      pairs: `gradients` part, where the gradient is taken; the logged pairs by default.
-      learning_rate: of the policy; traced, so it can be swept without compiling again.
+      weighting: the `weights` part, which gives ω.
+      fit: the `fitting` part, which gives p̂.
+      values: the `values` part that gives Q.
+      baseline: the `values` part that gives the baseline b.
+      pairs: the `gradients` part: where the gradient is taken; the logged pairs by default.
+      learning_rate: of the policy; traced, so sweeping it does not recompile.
       ratio: transforms log ρ, for example `importance.Window(10)`.
       weight_ratio: the same for ω alone; None transforms it like the rest.
-      least_ess: a trust region: once fewer trajectories than this effectively carry the estimate
-        (`Info.ess`), the policy moves no further. Traced; 0 never stops, as the paper.
-      largest_kl: a trust region for the step: it is shortened where the new policy would lie
-        further than this from the old, by the mean KL divergence at the pairs; None asks nothing.
-      units: a step of one in each parameter, as a tree like the policy's gradient: what
-        `policies.natural_units` gives makes one learning rate serve any features. None is all one.
-      sample: what of the log an iteration looks at: all of it, or `sampling.Some` trajectories,
-        drawn anew. What it reports is then of these.
-      explore: changes the policy before an iteration, by its number: `policies.Annealed`.
+      least_ess: a trust region: once the effective number of trajectories (`Info.ess`) is below
+        this, the policy moves no further. Traced; 0 never stops, as in the paper.
+      largest_kl: a trust region for the step: a step whose mean KL divergence at the pairs would
+        exceed this is shortened; None sets no limit.
+      units: size of one step in each parameter, as a tree like the policy's gradient. With
+        `policies.natural_units` one learning rate works for any features. None means one each.
+      sample: the part of the log that an iteration uses: all of it, or `sampling.Some`
+        trajectories, drawn anew each time. Reported numbers then refer to these.
+      explore: changes the policy before an iteration, by its number, as `policies.Annealed` does.
       optimiser: an optax transformation without its learning rate.
     """
 
@@ -187,10 +187,10 @@ class Search(eqx.Module):
 
         Args:
           keys: for the pairs and for the values.
-          policy: where the gradient is taken.
-          model: fitted.
+          policy: the policy where the gradient is taken.
+          model: the fitted model.
           log: the trajectories.
-          ratios: of the policy on it.
+          ratios: ratios of the policy on the log.
         """
         key_pairs, key_values = keys
         at, at_ratios = self.pairs(key_pairs, policy, model, self.task, log, ratios)
@@ -209,15 +209,15 @@ class Search(eqx.Module):
         model_loss: Float[Array, ""],
         weights_ess: Float[Array, ""],
     ) -> tuple[State, Info]:
-        """The end of an iteration: one step up the gradient, and what to report.
+        """End an iteration: take one step up the gradient, and collect what to report.
 
         Args:
-          state: before the iteration.
-          policy: where the gradient was taken.
-          model: fitted.
-          gradient: of `gradient`.
+          state: the state before the iteration.
+          policy: the policy where the gradient was taken.
+          model: the fitted model.
+          gradient: the result of `gradient`.
           whole: log-ratios of whole episodes.
-          model_loss: of the fit.
+          model_loss: loss of the fit.
           weights_ess: effective number of transitions in the fit.
         """
         ess = importance.effective_sample_size(whole)
@@ -238,10 +238,10 @@ class Search(eqx.Module):
 
 
 def _scaled(gradient: Policy, log_scale: Float[Array, ""]) -> tuple[Float[Array, ""], Policy]:
-    """The gradient's norm, and the gradient with its scale put back as far as Adam can bear it."""
+    """The gradient's norm, and the gradient with its scale restored as far as Adam tolerates."""
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(g)) for g in jax.tree.leaves(gradient)]))
     unit = jnp.where(largest > 0, largest, 1.0)
-    # Entries of at most one: no square overflows, and the direction survives any scale.
+    # Entries are at most one: no square overflows, and the direction is kept at any scale.
     direction = jax.tree.map(lambda g: g / unit, gradient)
     length = optax.tree.norm(direction)
     log_size = jnp.minimum(log_scale + jnp.log(unit), LARGEST_LOG_NORM)
@@ -276,7 +276,7 @@ _many = eqx.filter_jit(
 
 
 def nothing(state: State) -> None:
-    """What is measured of a state, by default."""
+    """Measure nothing: the default of `run`."""
     del state
 
 
@@ -289,17 +289,17 @@ def run(
     measure: Callable[[State], Any] = nothing,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[State, Info, Any]:
-    """Repeat `search.step`, each iteration one compiled call.
+    """Repeat `search.step`; each iteration is one compiled call.
 
-    A log that `placement.laid_out` has put on several devices is worked on where it lies.
+    A log that `placement.laid_out` has put on several devices is processed where it lies.
 
     Args:
       search: the assembled algorithm.
-      key: one key; or an array of keys, one a seed, when every array of `search` and `state` has
-        a leading axis of seeds (as `eqx.filter_vmap` of their construction gives). All seeds then
-        run in one program.
+      key: one key; or an array of keys, one for each seed, if every array of `search` and `state`
+        has a leading axis of seeds (as `eqx.filter_vmap` of their construction gives). All seeds
+        then run in one program.
       state: from `search.init`.
-      iterations: how many steps.
+      iterations: number of steps.
       measure: called on each new state inside the compiled step; its results are kept.
       progress: wraps the range of iterations, for example in a progress bar.
 
@@ -310,7 +310,7 @@ def run(
     if iterations < 1:
         raise SettingError("iterations", f"{iterations}", "Run at least one")
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        raise SettingError("key", f"an array of {key.dtype}", "Make it by jax.random.key(seed)")
+        raise SettingError("key", f"an array of {key.dtype}", "Make it with jax.random.key(seed)")
     advance = _one if key.ndim == 0 else _many
     over = placement.mesh_of(search.trajectories)
     if over is not None:
@@ -325,7 +325,7 @@ def run(
 
 
 def program(search: Search, key: Array, state: State) -> str:
-    """The compiled program of one iteration, for whoever wants to see what XLA made of it."""
+    """The compiled program of one iteration, as XLA text."""
     over = placement.mesh_of(search.trajectories)
     if over is not None:
         search, key, state = placement.everywhere((search, key, state), over)

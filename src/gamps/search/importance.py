@@ -1,8 +1,8 @@
 """Importance ratios in log space, and how far they can be trusted.
 
 `log_rho[i, t]` = Σ_{l≤t} log π(a_l|s_l) - log π_b(a_l|s_l). It is exponentiated in one place only,
-`exponentiate`, after its maximum is taken out: a product of ratios overflows float32 at step 127
-already for a ratio of 2.
+`exponentiate`, after its maximum is taken out: even for a ratio of 2, the product overflows float32
+at step 127.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gamps.trajectories import Trajectories
 
 
 class Ratios(NamedTuple):
-    """The ratios of one iteration, as every later stage takes them.
+    """The ratios of one iteration, in the form that every later stage uses.
 
     Attributes:
       log_rho: `[N, T]`, log ρ_{0:t}.
@@ -43,7 +43,7 @@ class Ratios(NamedTuple):
         mask: Bool[Array, "N T"],
         discount: Float[Array, ""] | float,
     ) -> Ratios:
-        """Discount and exponentiate."""
+        """Make ratios from log ρ: discount and exponentiate."""
         steps = jnp.arange(log_rho.shape[1], dtype=log_rho.dtype)
         discounted = log_rho + steps * jnp.log(discount).astype(log_rho.dtype)
         return cls(log_rho, *exponentiate(discounted, mask))
@@ -52,8 +52,8 @@ class Ratios(NamedTuple):
 def log_rho(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
     """Cumulative log-ratio of τ_{0:t}; padded steps repeat the last real one.
 
-    It is -inf from the first action on that `policy` cannot take, and in a trajectory without a
-    step, such as fills up a shard.
+    It is -inf from the first action that `policy` cannot take, and in trajectories without a step,
+    which pad a shard.
     """
     ratios = log_probs(policy, trajectories) - trajectories.behaviour_log_prob
     cumulative = jnp.cumsum(jnp.where(trajectories.mask, ratios, 0.0), axis=1)
@@ -63,7 +63,7 @@ def log_rho(policy: Policy, trajectories: Trajectories) -> Float[Array, "N T"]:
 def exponentiate(
     log_weights: Float[Array, "*shape"], mask: Bool[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, ""]]:
-    """exp(log_weights) with the largest made one.
+    """exp(log_weights), scaled so that the largest is one.
 
     Args:
       log_weights: any shape; -inf is allowed, +inf is not.
@@ -75,14 +75,14 @@ def exponentiate(
     """
     peak = jnp.max(jnp.where(mask, log_weights, -jnp.inf))
     log_scale = jax.lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0.0))
-    # The inner where keeps a padded overflow out of exp, whose NaN would survive the outer one.
+    # Masking inside exp keeps an overflow in padding out of it; its NaN would survive a later mask.
     shifted = jnp.where(mask, log_weights - log_scale, -jnp.inf)
     return jnp.exp(shifted), log_scale
 
 
 def _positive(value: Any) -> Array:
     if isinstance(value, (int, float, np.floating)) and not value > 0:
-        raise SettingError("maximum", f"{value}", "A ratio is positive: choose, say, 5")
+        raise SettingError("maximum", f"{value}", "Choose a positive ratio, for example 5")
     return as_number(value)
 
 
@@ -100,15 +100,15 @@ class Clip(eqx.Module):
     maximum: Float[Array, "*seeds"] | float = eqx.field(converter=_positive)
 
     def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
-        """Cumulative ratios, cut off."""
+        """Truncate the cumulative log-ratios."""
         return jnp.minimum(log_rho, jnp.log(self.maximum).astype(log_rho.dtype))
 
 
 class Window(eqx.Module):
     """Ratios of the last `steps` steps only, ρ_{t-w+1:t}: much less variance for some bias.
 
-    The states of the log then stand for those of the policy as they are, but for what the last `w`
-    actions did to them. With as many steps as the log has, nothing is left out.
+    The log's states then stand in for the policy's, corrected only for the last `w` actions. With
+    as many steps as the log has, nothing is left out.
 
     Attributes:
       steps: `w`.
@@ -122,12 +122,12 @@ class Window(eqx.Module):
 
     def __check_init__(self) -> None:
         if self.steps < 1:
-            raise SettingError("steps", f"{self.steps}", "A window holds at least the last step")
+            raise SettingError("steps", f"{self.steps}", "Keep at least the last step")
 
     def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
-        """Cumulative ratios, without what lies before the window."""
+        """Cumulative log-ratios, without the steps before the window."""
         before = jnp.pad(log_rho, ((0, 0), (self.steps, 0)))[:, : log_rho.shape[1]]
-        # An action that the policy cannot take makes both -inf, and their difference nothing.
+        # An action that the policy cannot take makes both -inf, and their difference undefined.
         return jnp.where(jnp.isfinite(log_rho), log_rho - before, log_rho)
 
 
@@ -141,7 +141,7 @@ class Chain(eqx.Module):
     parts: tuple[Callable[[Float[Array, "N T"]], Float[Array, "N T"]], ...]
 
     def __call__(self, log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
-        """The first part first."""
+        """Apply the parts in order."""
         for part in self.parts:
             log_rho = part(log_rho)
         return log_rho
@@ -150,8 +150,8 @@ class Chain(eqx.Module):
 def self_normalise(log_rho: Float[Array, "N T"]) -> Float[Array, "N T"]:
     """Ratios that average to one at each step, over all `N` trajectories.
 
-    A trajectory that has ended keeps its last ratio in the average, since it still stands for
-    its share of the probability.
+    A trajectory that has ended keeps its last ratio in the average, since it still represents its
+    share of the probability.
     """
     total = logsumexp(log_rho, axis=0, keepdims=True)
     total = jnp.where(jnp.isfinite(total), total, 0.0)
@@ -166,40 +166,40 @@ def effective_sample_size(log_weights: Float[Array, "n"]) -> Float[Array, ""]:
     return jnp.where(squares > 0, jnp.sum(weights) ** 2 / jnp.where(squares > 0, squares, 1.0), 0.0)
 
 
-SAME = 1e-4  # ratios that differ by less, relatively, are rounded differently
+SAME = 1e-4  # a smaller relative difference between ratios is only rounding
 GOLDEN = 0.6180339887
-LEAST_GAP = 1e-30  # between the logarithms of a weight of the tail and the one below it
+LEAST_GAP = 1e-30  # between the logarithms of a tail weight and the weight below the tail
 Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
 def pareto_k(log_weights: Numbers) -> Numbers:
-    """Tail index of the weights: above 0.7 an importance-sampling average is not to be trusted.
+    """Tail index of the weights: above 0.7, do not trust an importance-sampling average.
 
     A generalised Pareto distribution is fitted to the excesses of the largest min(n/5, 3√n)
     weights by the profile posterior mean of Zhang and Stephens (2009), with the weak prior of
     Pareto-smoothed importance sampling (Vehtari et al., 2024).
 
-    All of it is done on logarithms: where one weight is all, as it is when the index matters most,
-    the others are nothing in single precision.
+    All of it is computed on logarithms. When the index matters most, one weight dominates, and the
+    others would vanish in single precision.
 
     Args:
-      log_weights: `[n]`, not necessarily normalised; what NumPy holds is computed by NumPy, in
-        double precision if it is that.
+      log_weights: `[n]`, not necessarily normalised; NumPy arrays are computed with NumPy, in
+        their own precision.
 
     Returns:
-      The index; 0 for a constant tail, +inf where fewer than five weights make the tail.
+      The index; 0 for a constant tail, +inf if the tail has fewer than five weights.
     """
     xp: Any = np if isinstance(log_weights, np.ndarray) else jnp
     n = len(log_weights)
     size = int(min(n / 5, 3 * n**0.5))
     if size < 5:
         return xp.asarray(xp.inf, dtype=log_weights.dtype)
-    # What has no weight is no part of a tail, nor of a fit to it.
+    # Zero weights are not part of a tail, nor of a fit to it.
     nothing = log_weights == -xp.inf
     least = xp.min(xp.where(nothing, xp.inf, log_weights))
     logs = xp.sort(xp.where(nothing, xp.where(least < xp.inf, least, 0.0), log_weights))
-    # Ratios of choices repeat, and what repeats has no tail to fit: spread by half of itself at
-    # most, which leaves the index of a heavy tail as it is.
+    # Ratios of choices repeat, and repeated values have no tail to fit. Spread them by at most half
+    # of their size, which leaves the index of a heavy tail unchanged.
     top, same = logs[-size - 1 :], np.log1p(SAME)
     constant = top[-1] - top[0] <= same
     repeats = 5 * xp.sum(top[1:] - top[:-1] <= same) >= size
@@ -210,7 +210,7 @@ def pareto_k(log_weights: Numbers) -> Numbers:
     u = u - u[-1]
 
     def index(a: Any) -> Any:
-        """Mean of log(1 - θx), where 1 - θ max x = exp(a), which neither vanishes nor overflows."""
+        """Mean of log(1 - θx), where 1 - θ max x = exp(a); it neither vanishes nor overflows."""
         near = xp.log1p(xp.expm1(xp.minimum(a, 1.0)) * xp.exp(u))
         far = xp.logaddexp(0.0, a + xp.log1p(-xp.exp(-xp.maximum(a, 1.0))) + u)
         return xp.mean(xp.where(a > 1, far, near), axis=-1)
@@ -220,7 +220,7 @@ def pareto_k(log_weights: Numbers) -> Numbers:
     quartile = u[int(size / 4 + 0.5) - 1]
     a = xp.log(steps) - quartile
     k = index(a[:, None])
-    # log(-θ/k), which have one sign; where both vanish it is the exponential limit.
+    # log(-θ/k); both have the same sign, and where both vanish it is the exponential limit.
     flat = (k == 0) | (a == 0)
     sizes = xp.maximum(a, 0.0) + xp.log(-xp.expm1(-xp.abs(xp.where(flat, 1.0, a))))
     ratio = sizes - xp.log(xp.abs(xp.where(flat, 1.0, k)))
@@ -232,13 +232,13 @@ def pareto_k(log_weights: Numbers) -> Numbers:
 
 
 def thin(values: Float[Array, "N"], most: int = 4096) -> Float[Array, "n"]:
-    """Every k-th of many, `most` in number; a tail index needs no more, wherever they lie."""
+    """Every k-th value, `most` of them; a tail index needs no more, wherever they lie."""
     if len(values) <= most:
         return values
     return values[jnp.arange(most) * (len(values) // most)]
 
 
 def whole_episode(log_rho: Float[Array, "N T"], mask: Bool[Array, "N T"]) -> Float[Array, "N"]:
-    """Log ρ_{0:T-1}, each trajectory's at its last real step."""
+    """Log ρ_{0:T-1}: log ρ at each trajectory's last real step."""
     last = jnp.sum(mask, axis=1) - 1
     return jnp.take_along_axis(log_rho, last[:, None], axis=1)[:, 0]

@@ -1,6 +1,6 @@
-"""Climb on the logged actions themselves, as far as the log carries, and see what that is worth.
+"""Climb on the logged actions, as far as the log supports it, and estimate the gain.
 
-No model is asked: where models cannot be believed, this is what the log alone supports.
+No model is used: where models cannot be trusted, this is what the log alone supports.
 """
 
 from typing import Any, NamedTuple
@@ -16,20 +16,20 @@ from gamps.policies import Policy, log_probs
 from gamps.search.values import logged_advantages, value_network, value_of
 from gamps.trajectories import Trajectories, flat
 
-SIZE = 1024  # steps of an update
+SIZE = 1024  # logged steps per update
 PASSES, UPDATES = 40, 4_000  # at most
 RATE = 1.5e-3  # of Adam, in units
-TIMES = 4  # each from where the one before led
-FARTHEST = 1.0  # mean divergence of logged steps, after which it is not climbed again
-HELD_OUT = 5  # every fifth episode tells what the others have led to
+TIMES = 4  # climbs, each from where the one before ended
+FARTHEST = 1.0  # stop climbing beyond this mean divergence of logged steps
+HELD_OUT = 5  # every fifth episode is used to estimate the gain of learning from the others
 
 
 class LoggedClimb(NamedTuple):
-    """Where it led.
+    """The result of climbing on the log.
 
     Attributes:
-      policy: after all updates, the mean of the later ones.
-      gain: in discounted return, by episodes that it did not learn from; states are the log's.
+      policy: the mean over the later half of the updates.
+      gain: in discounted return, on episodes that it did not learn from; states are the log's.
       error: standard error of the gain.
     """
 
@@ -50,17 +50,17 @@ def climb_on_log(
 ) -> LoggedClimb:
     """Raise the ratio of actions that turned out better than usual, and lower that of others.
 
-    Then ask of the same log how much better they are than what the new policy does, and climb
-    again. A step's ratio is not raised beyond 1 + `clip`, nor lowered beyond 1 - `clip`.
+    Then estimate from the same log how much better they are than the new policy's actions, and
+    climb again. A step's ratio is not raised beyond 1 + `clip`, nor lowered beyond 1 - `clip`.
 
     Args:
-      key: of V and of minibatches.
-      policy: where to start; the log's densities tell what made it.
-      units: a step of one in each parameter.
-      log: its advantages are the logging policy's.
+      key: for V and for minibatches.
+      policy: where to start; the log's densities are those of the policy that made it.
+      units: size of one step in each parameter.
+      log: the log; its advantages are those of the logging policy.
       discount: of returns.
       trace: λ of the advantages.
-      clip: of ratios.
+      clip: limit on how far ratios move.
     """
     key, key_value = jax.random.split(key)
     value = value_network(key_value, log, discount)
@@ -137,7 +137,7 @@ def _gains(
     advantages: Float[Array, "N T"],
     discount: float,
 ) -> tuple[Float[Array, "N"], Float[Array, ""]]:
-    """Σ_t γ^t (ratio - ratio before) advantage, of each episode; and how far from the log."""
+    """Σ_t γ^t (ratio - ratio before) advantage of each episode, and the divergence from the log."""
     far = jnp.where(log.mask, log_probs(policy, log) - log.behaviour_log_prob, 0.0)
     ratios = jnp.exp(far)
     if before is None:

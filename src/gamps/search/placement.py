@@ -1,8 +1,8 @@
-"""Where a log lies: its trajectories shared out among devices, of one process or of many.
+"""Split a log's trajectories over devices, of one process or of many.
 
-Everything here is a sum over trajectories, so it is a matter of placement: the log is laid out
-along one axis of a mesh, all else is on every device, and XLA's partitioner adds the sums up.
-Nothing else in the library knows of devices, except that rollouts stay within a shard.
+The search needs only sums over trajectories, so placement is enough: the log is laid out along one
+axis of a mesh, everything else is on every device, and XLA's partitioner adds up the sums.
+Nothing else in the library knows about devices, except that rollouts stay within a shard.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Tree = TypeVar("Tree")
 
 
 def wait(name: str) -> None:
-    """Until all processes have come here; alone, not at all."""
+    """Wait until all processes get here; return at once if there is only one."""
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
 
@@ -30,25 +30,25 @@ def wait(name: str) -> None:
 
 
 def mesh(devices: int | None = None) -> Mesh:
-    """So many devices in a row; by default all, of all processes."""
+    """A mesh of the first `devices` devices; by default of all devices of all processes."""
     available = jax.devices()
     if devices is not None and not 1 <= devices <= len(available):
-        problem = f"{devices}, of {len(available)}"
-        raise SettingError("devices", problem, "Choose as many as there are")
+        problem = f"{devices}, but there are {len(available)}"
+        raise SettingError("devices", problem, "Choose at least one, and no more than there are")
     return Mesh(np.asarray(available[:devices]), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def laid_out(log: Trajectories, over: Mesh) -> Trajectories:
-    """A log laid out among the devices, with trajectories of no step added for equal shares.
+    """Split a log over the devices; trajectories without a step are added to make shares equal.
 
-    Every process gives the whole log, or at least what its own devices hold of it.
+    Every process passes the whole log, or at least the part that its own devices hold.
     """
     missing = -log.n_trajectories % over.size
 
     def place(values: Any) -> Any:
         array = np.asarray(values)
         if array.ndim:
-            # Repeated, so that densities stay finite; of the mask, nothing.
+            # Repeat the last row, so that densities stay finite; but set its mask to False.
             more = np.repeat(array[-1:], missing, axis=0)
             array = np.concatenate([array, more if array.dtype != bool else more & False])
         return _laid(array, NamedSharding(over, PartitionSpec(AXIS) if array.ndim else _ALL))
@@ -57,7 +57,7 @@ def laid_out(log: Trajectories, over: Mesh) -> Trajectories:
 
 
 def everywhere(tree: Tree, over: Mesh) -> Tree:
-    """All arrays of a tree on every device; what lies on several already is left there."""
+    """Put all arrays of a tree on every device; those already on several devices stay there."""
 
     def place(leaf: Any) -> Any:
         if not eqx.is_array(leaf) or mesh_of(leaf) is not None:
@@ -71,7 +71,7 @@ def everywhere(tree: Tree, over: Mesh) -> Tree:
 
 
 def here(tree: Tree) -> Tree:
-    """What is on every device, as arrays of this process alone."""
+    """Turn arrays that are on every device into arrays of this process alone."""
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)) if eqx.is_array(x) else x, tree)
 
 
@@ -86,7 +86,7 @@ def mesh_of(tree: Any) -> Mesh | None:
 
 
 def replicated(tree: Tree) -> Tree:
-    """Within a compiled program on a mesh: results that every device is to have."""
+    """Within a compiled program on a mesh, give results to every device."""
     if AXIS not in jax.sharding.get_abstract_mesh().shape:
         return tree
     return jax.tree.map(
@@ -95,12 +95,12 @@ def replicated(tree: Tree) -> Tree:
 
 
 def shard_by_shard(function: Callable[..., Any], log: Trajectories, before: Any) -> Any:
-    """Apply a function to each device's own trajectories, where they lie on several.
+    """Apply a function to each device's own trajectories, if they lie on several devices.
 
     Args:
-      function: from trajectories, and the number of real steps before them, to `[n, T]`.
-      log: with as many trajectories on every device; otherwise it is taken whole.
-      before: real steps before the log's first.
+      function: maps trajectories, and the number of real steps before them, to `[n, T]`.
+      log: the log; if devices do not hold equally many trajectories, it is processed as a whole.
+      before: number of real steps before the log's first.
     """
     shards = dict(jax.sharding.get_abstract_mesh().shape).get(AXIS, 1)
     if shards == 1 or log.n_trajectories % shards:

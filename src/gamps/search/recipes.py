@@ -1,4 +1,4 @@
-"""Named assemblies. A baseline differs from `gamps` by exactly the part it swaps."""
+"""Recipes: named assemblies of parts. A baseline differs from `gamps` only in the part it swaps."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from gamps.trajectories import Trajectories
 
 
 def gamps(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
-    """Gradient-aware weights, weighted likelihood, values of the model: our default.
+    """Gradient-aware weights, weighted likelihood, and values of the model: our default.
 
     Args:
       trajectories: the log.
@@ -35,7 +35,7 @@ def gamps(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
 
 
 def gamps_paper(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
-    """Algorithm 1 to the letter: `gamps` without a baseline."""
+    """Algorithm 1 exactly as in the paper: `gamps` without a baseline."""
     return gamps(trajectories, task, **({"baseline": NoBaseline()} | parts))
 
 
@@ -45,14 +45,14 @@ def ml(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
 
 
 def pgt(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
-    """`gamps` with the logged per-decision return for values, hence without a model.
+    """`gamps` with the logged per-decision return as values, hence without a model.
 
-    Nor has it a V(s) to subtract: its baseline is the best that the log alone gives.
+    It has no V(s) to subtract either; its baseline is the best that the log alone gives.
     """
     logged = {"weighting": Ones(), "fit": Keep(), "values": PerDecisionReturn()}
     return gamps(trajectories, task, **(logged | {"baseline": MinimumVariance()} | parts))
 
 
 def reinforce(trajectories: Trajectories, task: Task, **parts: Any) -> Search:
-    """`pgt` with the whole-episode return for values."""
+    """`pgt` with the whole-episode return as values."""
     return pgt(trajectories, task, **({"values": EpisodeReturn()} | parts))

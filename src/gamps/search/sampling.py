@@ -1,4 +1,4 @@
-"""Some steps of a log in place of all of them."""
+"""Samples of a log's trajectories or steps."""
 
 import dataclasses
 
@@ -12,12 +12,12 @@ from gamps.trajectories import Trajectories
 
 
 class Some(eqx.Module):
-    """Some trajectories of a log in place of all, each as likely as any other.
+    """A random sample of a log's trajectories, each as likely as any other.
 
-    They are drawn one by one, so that a trajectory may come twice and every mean stays exact.
+    They are drawn with replacement: a trajectory may come twice, and every mean stays exact.
 
     Attributes:
-      trajectories: how many, anew each time.
+      trajectories: number of trajectories, drawn anew each time.
     """
 
     trajectories: int = eqx.field(static=True)
@@ -27,18 +27,18 @@ class Some(eqx.Module):
             raise SettingError("trajectories", f"{self.trajectories}", "Draw at least one")
 
     def __call__(self, key: Key[Array, ""], trajectories: Trajectories) -> Trajectories:
-        """The whole log, if it has no more."""
+        """Draw the sample; the whole log if it has no more trajectories."""
         n, count = trajectories.n_trajectories, self.trajectories
         if count >= n:
             return trajectories
-        # Trajectories without a step, which fill up a shard, come last and are not drawn.
+        # Trajectories without a step, which pad a shard, come last and are not drawn.
         rows = jax.random.randint(key, (count,), 0, jnp.sum(trajectories.mask[:, 0]))
         log = dataclasses.replace(trajectories, before=None)
         return jax.tree.map(lambda x: x[rows], log)
 
 
 def whole(key: Key[Array, ""], trajectories: Trajectories) -> Trajectories:
-    """All of them."""
+    """All trajectories."""
     del key
     return trajectories
 
@@ -46,9 +46,9 @@ def whole(key: Key[Array, ""], trajectories: Trajectories) -> Trajectories:
 def drawn(
     key: Key[Array, ""], shares: Float[Array, "N T"], count: int
 ) -> tuple[Int[Array, "n"], Int[Array, "n"]]:
-    """Steps in proportion to their shares: the trajectory first, then the step within it.
+    """Draw steps in proportion to their shares: the trajectory first, then the step within it.
 
-    In two stages, since a sum over all steps of a long log is too coarse for a single one of them.
+    Two stages are needed because a sum over all steps of a long log is too coarse for one step.
     """
     key_rows, key_steps = jax.random.split(key)
     strides = jnp.arange(count, dtype=shares.dtype)
@@ -60,7 +60,7 @@ def drawn(
 
 
 def _places(cumulative: Float[Array, "k"], levels: Float[Array, "n"]) -> Int[Array, "n"]:
-    """Where each level, a share of the total, is passed; never at an entry of no share."""
+    """The index where each level, a share of the total, is passed; never at an entry of zero."""
     total = cumulative[-1]
     passed = jnp.searchsorted(cumulative, levels * total, side="right")
     return jnp.minimum(passed, jnp.searchsorted(cumulative, total, side="left"))

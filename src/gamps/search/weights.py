@@ -1,7 +1,7 @@
 """How much each logged transition counts when the model is fitted (ω of eq. objectiveP).
 
-A weighting is a callable `(policy, trajectories, ratios) -> weights [N, T]`. Weights may
-be off by a common factor, which does not move the maximiser of a likelihood.
+A weighting is a callable `(policy, trajectories, ratios) -> weights [N, T]`. Weights may be off by
+a common factor, which does not change the maximiser of a likelihood.
 """
 
 from collections.abc import Callable
@@ -66,11 +66,11 @@ class Mixed(eqx.Module):
     """Weights of mean one, part gradient-aware and part uniform.
 
     A model that only sees what the gradient needs now forgets the rest, and with few effective
-    transitions it fits their noise. A uniform share bounds how few they can become.
+    transitions it fits their noise. A uniform share limits how few there can be.
 
     Attributes:
       base: ω.
-      uniform: share of the weight that all transitions have alike; traced.
+      uniform: share of the weight that is equal for all transitions; traced.
     """
 
     base: Callable[..., Float[Array, "N T"]] = GradientAware()
@@ -88,7 +88,7 @@ class Mixed(eqx.Module):
 
 
 class Tempered(eqx.Module):
-    """ω^β, of mean one: likelihood at β = 0, gradient-aware at β = 1.
+    """ω^β with mean one: maximum likelihood at β = 0, gradient-aware at β = 1.
 
     Attributes:
       base: ω.
@@ -110,9 +110,9 @@ class Tempered(eqx.Module):
 def tempered(
     omega: Float[Array, "N T"], mask: Bool[Array, "N T"], exponent: Float[Array, ""] | float
 ) -> Float[Array, "N T"]:
-    """ω to a power, of mean one over real steps.
+    """ω to a power, with mean one over real steps.
 
-    By logarithms with the largest taken out; a weight of zero stays zero unless the power is zero.
+    Computed on logarithms, with the largest taken out. Zero stays zero unless the power is zero.
     """
     log = jnp.where(mask & (omega > 0), jnp.log(jnp.where(omega > 0, omega, 1.0)), -jnp.inf)
     largest = jnp.max(log)
@@ -126,15 +126,15 @@ def tempered(
 class RewardWeighted(eqx.Module):
     """u_c(ω) = c exp(-c ω), the weights of reward-weighted regression (the paper's appendix).
 
-    c is found by its closed-form M-step, c ← Σ u_c(ω) / Σ u_c(ω) ω, from c = 1 / mean(ω). With
-    c positive u_c falls as ω grows, so to the letter the transitions that the gradient needs most
-    count least; and repeated M-steps let c grow without bound. The appendix leaves both to future
-    work, and so it is one step by default. The E-step's factor p̂(s'|s, a), which its closed forms
-    leave out too, is left out.
+    c is found by its closed-form M-step, c ← Σ u_c(ω) / Σ u_c(ω) ω, from c = 1 / mean(ω). For
+    positive c, u_c falls as ω grows, so taken literally the transitions that the gradient needs
+    most count least; and repeated M-steps let c grow without bound. The appendix leaves both to
+    future work, so the default is one step. The E-step's factor p̂(s'|s, a) is left out, as in the
+    appendix's closed forms.
 
     Attributes:
       base: ω.
-      steps: M-steps for c.
+      steps: number of M-steps for c.
     """
 
     base: Callable[..., Float[Array, "N T"]] = GradientAware()

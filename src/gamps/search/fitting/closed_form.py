@@ -1,4 +1,4 @@
-"""The likelihood itself, and fits that need no search."""
+"""The likelihood itself, and fits that need no optimisation."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ def negative_log_likelihood(
 
 
 class ClosedForm(eqx.Module):
-    """What a model makes of its sufficient statistics.
+    """Fit a model from its sufficient statistics.
 
-    The exact maximiser of the weighted likelihood for models of finitely many states, weighted
-    least squares for `models.LinearGaussianModel`.
+    This is the exact maximiser of the weighted likelihood for models with finitely many states, and
+    weighted least squares for `models.LinearGaussianModel`.
     """
 
     def __call__(
@@ -59,7 +59,7 @@ class ClosedForm(eqx.Module):
 
 
 class Keep(eqx.Module):
-    """No fit: recipes without a model, or with a model known beforehand."""
+    """No fit, for recipes without a model or with a model known beforehand."""
 
     def __call__(
         self,
@@ -68,6 +68,6 @@ class Keep(eqx.Module):
         trajectories: Trajectories,
         weights: Float[Array, "N T"],
     ) -> tuple[Any, Float[Array, ""]]:
-        """Return the model as it is."""
+        """Return the model unchanged."""
         del key, trajectories
         return model, jnp.zeros((), dtype=weights.dtype)

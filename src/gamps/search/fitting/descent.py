@@ -1,4 +1,4 @@
-"""Fits by descent, for models without a closed form."""
+"""Fits by gradient descent, for models without a closed form."""
 
 from types import NoneType
 from typing import Any
@@ -16,16 +16,16 @@ from gamps.models import Model
 from gamps.search.fitting.closed_form import negative_log_likelihood
 from gamps.trajectories import Trajectories, flat
 
-LEAST_PASSES = 32  # that few updates are cut into: the rate falls from one to the next
+LEAST_PASSES = 32  # passes that limited updates are split into: the rate falls between passes
 
 
 class GradientDescent(eqx.Module):
-    """Adam on the weighted likelihood, stopping early, all inside the compiled step.
+    """Adam on the weighted likelihood with early stopping, all inside the compiled step.
 
     Attributes:
-      steps: at most so many full-batch steps.
+      steps: largest number of full-batch steps.
       learning_rate: of Adam; traced, so it can be swept.
-      patience: stop after so many steps without a new lowest loss; the lowest is handed out.
+      patience: stop after this many steps without a new lowest loss; the lowest is returned.
       start: the model that every fit starts from; None continues from the last one.
     """
 
@@ -76,24 +76,24 @@ class GradientDescent(eqx.Module):
 
 
 def all_finite(tree: Any) -> Array:
-    """Whether every number of a tree of arrays is."""
-    # One reduction: one a leaf would take three times as long to compile as all else in a fit.
+    """Whether every number in a tree of arrays is finite."""
+    # One reduction: one per leaf would take three times as long to compile as the rest of a fit.
     return jnp.isfinite(jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])).all()
 
 
 class Minibatches(eqx.Module):
-    """Adam on minibatches of the weighted likelihood, the way a network is usually fitted.
+    """Adam on minibatches of the weighted likelihood, the usual way to fit a network.
 
     Attributes:
-      epochs: at most so many passes; a pass is as many minibatches as the log would fill, padding
-        included, drawn of its real steps with replacement, because shuffling a log takes longer
-        than learning from it. Traced: a shorter fit is the same program.
+      epochs: largest number of passes. A pass has as many minibatches as the log would fill,
+        padding included. They are drawn from its real steps with replacement, because shuffling a
+        log takes longer than learning from it. Traced: a shorter fit is the same program.
       size: transitions in a minibatch.
-      batches: at most so many minibatches a pass; None is all that the log would fill.
-      updates: at most so many minibatches in all, and so fewer passes; None sets no limit. With a
-        number the cost of a fit stops growing with the log.
+      batches: largest number of minibatches per pass; None means as many as the log would fill.
+      updates: largest number of minibatches in total, so passes may be fewer; None sets no limit.
+        With a limit, the cost of a fit stops growing with the log.
       learning_rate: of Adam; traced, so it can be swept.
-      patience: stop after so many passes without a new lowest training loss.
+      patience: stop after this many passes without a new lowest training loss.
       decay: let the learning rate fall to zero over the epochs, by half a cosine.
       start: the model that every fit starts from; None continues from the last one.
     """
@@ -126,7 +126,7 @@ class Minibatches(eqx.Module):
         adam = optax.scale_by_adam()
         mask = trajectories.mask
         used = jnp.where(mask, weights, 0.0)
-        # Mean one over real steps, so that a learning rate means the same whatever ω's scale.
+        # Mean one over real steps, so that the learning rate does not depend on ω's scale.
         used = used * (jnp.sum(mask) / jnp.maximum(jnp.sum(used), jnp.finfo(used.dtype).tiny))
         log = (trajectories.states, trajectories.actions, trajectories.next_states, used)
         transitions = jax.tree.map(flat, log)
@@ -167,7 +167,7 @@ class Minibatches(eqx.Module):
             new, losses = jax.lax.scan(batch, learned, rows)
             loss = jnp.mean(losses)
             finite = jnp.isfinite(loss) & all_finite(new)
-            # A pass that ran away is undone; the moments that it left would run away again.
+            # Undo a pass that diverged, with its moments: they would make the next one diverge too.
             learned = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, learned)
             stale = jnp.where(finite, jnp.where(loss < lowest, 0, stale + 1), self.patience)
             lowest = jnp.where(finite, jnp.minimum(loss, lowest), lowest)

@@ -1,4 +1,4 @@
-"""Fits to some of the log, whose cost is set by the user."""
+"""Fits to a sample of the log, at a cost that the user sets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ from gamps.trajectories import Trajectories
 
 
 class SubsampledFit(eqx.Module):
-    """Fits to transitions drawn in proportion to their weights, which then count alike.
+    """Fit to transitions drawn in proportion to their weights; all drawn ones then count alike.
 
-    The weighted likelihood keeps its mean. The model is noisier than that of the whole log, by as
-    much as one fitted to so many effective transitions.
+    The weighted likelihood keeps its mean. The model is noisier than one fitted to the whole log,
+    as noisy as one fitted to this many effective transitions.
 
     Attributes:
-      fit: how the model is fitted to them.
-      steps: how many, anew each iteration.
+      fit: how to fit the model to the drawn transitions.
+      steps: number of transitions, drawn anew each iteration.
     """
 
     fit: Callable[..., tuple[Any, Float[Array, ""]]]
@@ -38,10 +38,10 @@ class SubsampledFit(eqx.Module):
         trajectories: Trajectories,
         weights: Float[Array, "N T"],
     ) -> tuple[Any, Float[Array, ""]]:
-        """The loss is that of the transitions drawn."""
+        """Fit to drawn transitions; the loss is theirs."""
         key_draw, key_fit = jax.random.split(key)
         used = jnp.where(trajectories.mask, weights, 0.0)
-        # The largest is made one: sums of tiny weights would round.
+        # Scale the largest weight to one: sums of tiny weights would be rounded.
         used = used / jnp.maximum(jnp.max(used), jnp.finfo(used.dtype).tiny)
         some = single(trajectories, *drawn(key_draw, used, self.steps))
         return self.fit(key_fit, model, some, some.mask.astype(weights.dtype))

@@ -15,10 +15,10 @@ from gamps.trajectories import Trajectories
 def bootstrapped(
     key: Key[Array, ""], weights: Float[Array, "N T"]
 ) -> tuple[Key[Array, ""], Float[Array, "N T"]]:
-    """A key for the fit of a member, and the weights that are its own.
+    """Return a key for the fit of one member, and that member's weights.
 
-    Weights are multiplied by exponential numbers, one a trajectory: the Bayesian bootstrap, by
-    which members differ as the log leaves them free to.
+    Each trajectory's weights are multiplied by one exponential random number: the Bayesian
+    bootstrap. Members then differ as far as the log leaves them free to.
     """
     key_fit, key_weights = jax.random.split(key)
     luck = jax.random.exponential(key_weights, (len(weights), 1), weights.dtype)
@@ -26,7 +26,7 @@ def bootstrapped(
 
 
 class EachMember(eqx.Module):
-    """Fits every member of an ensemble by itself, each on its own bootstrap of the weights.
+    """Fit each member of an ensemble separately, on its own bootstrap of the weights.
 
     Attributes:
       fit: how one member is fitted.
@@ -41,14 +41,14 @@ class EachMember(eqx.Module):
         trajectories: Trajectories,
         weights: Float[Array, "N T"],
     ) -> tuple[Ensemble, Float[Array, ""]]:
-        """The loss is that of the mixture, under the weights as given."""
+        """Fit all members; the loss is that of the mixture, with the given weights."""
 
         def each(key: Array, member: Model) -> Model:
             key_fit, member_weights = bootstrapped(key, weights)
             fitted: Model = self.fit(key_fit, member, trajectories, member_weights)[0]
             return fitted
 
-        # One after the other: each stops when it is done, and small products gain nothing together.
+        # One at a time: each stops when it is done, and batching small products gains nothing.
         arrays, static = eqx.partition(model.members, eqx.is_array)
 
         def fit_arrays(both: Any) -> Any:

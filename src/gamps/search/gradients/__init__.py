@@ -1,7 +1,7 @@
-"""The policy gradient: at which states and actions it is taken, and the sum over them.
+"""The policy gradient: the states and actions where it is taken, and the sum over them.
 
 A `pairs` part is a callable `(key, policy, model, task, trajectories, ratios) -> Pairs`. Values and
-baseline are then computed at the pairs, whichever they are.
+baseline are then computed at these pairs.
 """
 
 from gamps.search.gradients.all_actions import AllActions

@@ -1,4 +1,4 @@
-"""Fresh actions at logged states, for policies that have moved away from the log's."""
+"""Fresh actions at logged states, for policies that have moved away from the logging policy."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ from gamps.trajectories import Trajectories, flat
 
 
 class AllActions(eqx.Module):
-    """Fresh actions of the current policy at logged states: no action needs a ratio.
+    """Fresh actions of the current policy at logged states, so that no action needs a ratio.
 
-    The states are those of the log, or where a few imagined steps of the current policy lead from
-    them; that the log's states are not quite the policy's is what this gradient neglects, where
-    the ratios of whole trajectories would leave it two or three effective ones. All states count
-    alike, without γ^t, and the actions of a state are summed. Where actions are choices, each is
-    taken once and counts by its probability: the sum is exact.
+    The states are those of the log, or those that a few imagined steps of the current policy lead
+    to from there. The gradient neglects that these are not quite the policy's own states; ratios of
+    whole trajectories would leave two or three effective trajectories. All states count alike,
+    without γ^t, and the actions of a state are summed. If actions are choices, each is taken once
+    and weighted by its probability: the sum is exact.
 
     Attributes:
-      states: so many logged steps, drawn anew each iteration.
-      actions: fresh ones at each, half of them mirrored around the middle one; of choices, all.
-      roll: the states are moved 0 to so many imagined steps on, each number equally likely.
+      states: number of logged steps, drawn anew each iteration.
+      actions: fresh actions at each, half of them mirrored around the mean; all, for choices.
+      roll: states are moved on by 0 to this many imagined steps, each number equally likely.
     """
 
     states: int = eqx.field(default=500, static=True)
@@ -40,7 +40,7 @@ class AllActions(eqx.Module):
         if self.states < 1 or self.roll < 0:
             raise SettingError("states", f"{self.states}, roll {self.roll}", "Draw at least one")
         if self.actions < 2 or self.actions % 2:
-            raise SettingError("actions", f"{self.actions}", "Draw an even number, mirrored pairs")
+            raise SettingError("actions", f"{self.actions}", "Draw an even number: mirrored pairs")
 
     def __call__(
         self,
@@ -51,7 +51,7 @@ class AllActions(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Pairs:
-        """One row a state, one column an action; ratios of one."""
+        """One row per state, one column per action; ratios of one."""
         key_state, key_roll, key_action = jax.random.split(key, 3)
         mask = flat(trajectories.mask)
         dtype = ratios.discounted_rho.dtype
@@ -87,10 +87,10 @@ class AllActions(eqx.Module):
 def _rolled(
     key: Key[Array, ""], policy: Policy, model: Model, task: Task, states: Any, steps: int
 ) -> Any:
-    """States some imagined steps on; one whose trajectory ends before that stays where it was.
+    """Move states on by imagined steps; if its trajectory ends before that, a state stays put.
 
-    Were it taken where it ended, short episodes would leave little but their last states. Of an
-    ensemble, another member may make each step.
+    If it moved to where the trajectory ended, short episodes would leave little but last states.
+    In an ensemble, each step may use another member.
     """
     key_count, key_noise = jax.random.split(key)
     counts = jax.random.randint(key_count, (len(states),), 0, steps + 1)

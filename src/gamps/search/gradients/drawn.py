@@ -1,4 +1,4 @@
-"""Some of the logged pairs: an iteration whose cost is set by the user and not by the log."""
+"""A sample of the logged pairs: the user sets the cost of an iteration, not the log."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,13 +17,13 @@ from gamps.trajectories import Trajectories
 class SubsampledPairs(eqx.Module):
     """Logged pairs drawn in proportion to γ^t ρ_{0:t} ‖∇ log π(a_t|s_t)‖, and corrected for it.
 
-    The gradient keeps its mean exactly. A pair that is not drawn needs no Q, so that the rollouts,
-    nearly all of an iteration, are as many as the user says; what remains of the log is one pass
-    of densities and scores. All drawn pairs count alike but for their score's direction and Q.
+    The gradient keeps its mean exactly. A pair that is not drawn needs no Q, so the user sets the
+    number of rollouts, which are nearly all of an iteration's cost. The whole log needs only one
+    pass of densities and scores. Drawn pairs differ only in their score's direction and in Q.
 
     Attributes:
-      steps: so many, anew each iteration, by one random number and equal strides, which spreads
-        them over the log.
+      steps: number of pairs, drawn anew each iteration with one random number and equal strides,
+        which spreads them over the log.
     """
 
     steps: int = eqx.field(static=True)
@@ -41,14 +41,14 @@ class SubsampledPairs(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Pairs:
-        """One row a pair, of one step."""
+        """One row of one step for each pair."""
         del model, task
         norms = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=2.0), 0.0)
         shares = ratios.discounted_rho * norms
         rows, steps = drawn(key, shares, self.steps)
         at = single(trajectories, rows, steps)
         count = jnp.sum(trajectories.mask[:, 0])
-        # γ^t ρ / (N p), in which γ^t ρ cancels; where a score is zero, nothing is drawn.
+        # γ^t ρ / (N p), in which γ^t ρ cancels; pairs with a zero score are never drawn.
         norm = norms[rows, steps]
         rho = jnp.sum(shares) / count / jnp.where(norm > 0, norm, 1.0)
         log_rho = ratios.log_rho[rows, steps]

@@ -1,4 +1,4 @@
-"""The gradient of the paper: at every logged pair, and the sum that all of them share."""
+"""The gradient of the paper, at every logged pair, and the sum that all `pairs` parts share."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from gamps.trajectories import Trajectories
 
 
 class Pairs(NamedTuple):
-    """States and actions to take the gradient at, in the shape of a log, and their ratios."""
+    """States and actions where the gradient is taken, in the shape of a log, and their ratios."""
 
     trajectories: Trajectories
     ratios: Ratios
@@ -32,7 +32,7 @@ class Logged(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Pairs:
-        """The log as it is."""
+        """All logged pairs."""
         del key, policy, model, task
         return Pairs(trajectories, ratios)
 
@@ -40,16 +40,16 @@ class Logged(eqx.Module):
 def off_policy(
     policy: Policy, trajectories: Trajectories, weighted_advantages: Float[Array, "N T"]
 ) -> Policy:
-    """(1/N) Σ_i Σ_t γ^t ρ_{0:t} (Q - b) ∇ log π(a_t|s_t), of advantages up to a common scale.
+    """(1/N) Σ_i Σ_t γ^t ρ_{0:t} (Q - b) ∇ log π(a_t|s_t), from advantages up to a common scale.
 
-    One reverse pass through the sum of weighted log-densities; no per-sample score is kept.
+    It is one reverse pass through the sum of weighted log-densities; no per-sample score is kept.
 
     Returns:
       The gradient as a policy-shaped tree: arrays where `policy` has floating-point arrays, None
       elsewhere; on the scale of the advantages.
     """
     used = trajectories.mask & (weighted_advantages != 0)
-    # A trajectory without a step only fills up a shard.
+    # A trajectory without a step is only padding of a shard.
     count = jnp.sum(trajectories.mask[:, 0])
 
     @eqx.filter_grad

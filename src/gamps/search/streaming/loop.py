@@ -23,29 +23,29 @@ from gamps.search.values import FittedQ
 from gamps.search.weights import GradientAware, Ones
 from gamps.trajectories import Trajectories
 
-KEPT = 2**28  # bytes of ω that are held from one pass over the log to the next
+KEPT = 2**28  # bytes of ω that are kept between passes over the log
 
 
 @runtime_checkable
 class Parts(Protocol):
-    """A log in parts, as `datasets.Shards` is."""
+    """A log in parts, such as `datasets.Shards`."""
 
     @property
     def n_trajectories(self) -> int:
-        """Of all parts."""
+        """The number of trajectories in all parts."""
 
     def __len__(self) -> int:
-        """How many parts."""
+        """The number of parts."""
 
     def __iter__(self) -> Iterator[Trajectories]:
-        """All of them, one after the other, as often as asked."""
+        """All parts in order; the log can be read any number of times."""
 
     def only(self, indices: Sequence[int]) -> Iterable[Trajectories]:
-        """Some of them."""
+        """The parts with these indices."""
 
 
 def check(search: Search) -> None:
-    """Refuse what looks at the whole log at once."""
+    """Raise if a part of the search needs the whole log at once."""
     for name, allowed in (
         ("fit", (ClosedForm, Keep)),
         ("weighting", (GradientAware, Ones)),
@@ -53,14 +53,14 @@ def check(search: Search) -> None:
     ):
         if not isinstance(part := getattr(search, name), allowed):
             fix = f"Use {' or '.join(kind.__name__ for kind in allowed)}"
-            problem = f"{type(part).__name__} looks at the whole log at once"
+            problem = f"{type(part).__name__} needs the whole log at once"
             raise SettingError(name, problem, fix)
     if isinstance(search.values, FittedQ) or getattr(search.values, "tail", None) is not None:
         raise SettingError("values", "FittedQ is fitted to the whole log", "Leave the tail out")
     if self_normalise in (search.ratio, search.weight_ratio):
-        raise SettingError("ratio", "self_normalise, over the whole log", "Use importance.Clip")
+        raise SettingError("ratio", "self_normalise needs the whole log", "Use importance.Clip")
     if search.sample is not sampling.whole:
-        raise SettingError("sample", "of a log in memory", "Say how many shards, by `some`")
+        raise SettingError("sample", "needs a log in memory", "Set the number of shards, `some`")
     if search.largest_kl is not None:
         raise SettingError("largest_kl", "needs the pairs of the whole log", "Leave it out")
 
@@ -74,25 +74,25 @@ def step(
     count: float | None = None,
     over: Mesh | None = None,
 ) -> tuple[State, Info]:
-    """One iteration of Algorithm 1 over shards, which are gone through several times.
+    """One iteration of Algorithm 1 over shards, which are read several times.
 
     Args:
-      search: the assembled algorithm; its own trajectories are not looked at.
-      key: of this iteration.
-      state: before it.
-      shards: of this iteration.
-      count: trajectories that the gradient's sum is divided by; None divides by theirs.
-      over: devices that each shard is laid out on; None for one.
+      search: the assembled algorithm; its own trajectories are not used.
+      key: the key of this iteration.
+      state: the state before the iteration.
+      shards: the shards of this iteration.
+      count: number of trajectories to divide the gradient's sum by; the shards' number if None.
+      over: devices to split each shard over; None for a single device.
 
     Returns:
-      The state after it and what it reports, the effective number of transitions excepted.
+      The new state and the report, without the effective number of transitions.
     """
     policy, model = search.explore(state.policy, state.iteration), state.model
     episode_ratios: list[np.ndarray] = []
     cache: dict[int, Any] = {}
 
     def weights(part: Search, number: int) -> Any:
-        """Of one shard; kept for the next pass, as far as memory is for that."""
+        """ω of one shard; kept for the next pass as far as `KEPT` allows."""
         weighed = cache.get(number) or weights_of(part, policy)
         if (number + 1) * weighed[0].nbytes <= KEPT:
             cache[number] = weighed
@@ -142,17 +142,16 @@ def run(
     measure: Callable[[State], Any] = nothing,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> tuple[State, Info, Any]:
-    """`search.run` for a log that is not in memory; each shard lies on the devices `over`, if any.
+    """`search.run` for a log that is not in memory; each shard is split over the devices `over`.
 
-    An iteration takes `some` shards, drawn anew without repetition; None takes all. What they add
-    up to is then an estimate, of the fit as of the gradient, at a cost that does not grow with the
-    log.
+    An iteration uses `some` shards, drawn anew without replacement; None uses all. With `some`,
+    both the fit and the gradient are estimates, at a cost that does not grow with the log.
     """
     check(search)
     if iterations < 1:
         raise SettingError("iterations", f"{iterations}", "Run at least one")
     if some is not None and not 1 <= some <= len(shards):
-        raise SettingError("some", f"{some} of {len(shards)} shards", "Take fewer, at least one")
+        raise SettingError("some", f"{some} of {len(shards)} shards", "Use fewer, at least one")
     history = []
     for _ in progress(range(iterations)):
         now = jax.random.fold_in(key, state.iteration)
@@ -161,7 +160,7 @@ def run(
         if some is not None and some < len(shards):
             order = jax.random.permutation(jax.random.fold_in(now, 3), len(shards))
             chosen = shards.only(sorted(int(i) for i in order[:some]))
-            # By what they would have on average: shards differ, and the mean must not.
+            # Divide by their average number: shards differ in size, and the mean must stay exact.
             count = shards.n_trajectories * some / len(shards)
         state, info = step(search, now, state, chosen, count=count, over=over)
         history.append((info, measure(state)))

@@ -1,4 +1,4 @@
-"""What one shard adds to an iteration; each function is one compiled program a shape."""
+"""What one shard adds to an iteration; each function compiles once for each shape."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def gradient_of(
     weights: Float[Array, "N T"],
     log_scale: Array,
 ) -> tuple[Sums, Sums, Float[Array, "n"]]:
-    """What one shard adds to the gradient and to what is reported; and its whole-episode ratios."""
+    """What one shard adds to the gradient and to the report, and its whole-episode ratios."""
     log = search.trajectories
     keys = jax.random.fold_in(jax.random.fold_in(key, 2), number), jax.random.split(key)[1]
     ratios = search.weigh(policy, log).ratios

@@ -1,4 +1,4 @@
-"""Sums of different scales, added without leaving what a float can hold."""
+"""Add sums of different scales without overflow or underflow."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ from jaxtyping import Array, Float
 
 
 class Sums(NamedTuple):
-    """Sums of a part of the log.
+    """Sums over a part of the log.
 
     Attributes:
-      log_scale: of `scaled`, which is to be multiplied by its exponential.
+      log_scale: the true sums are `scaled` times the exponential of this.
       scaled: sums whose true size may be too large to represent.
-      plain: sums as they are.
+      plain: sums without a scale.
     """
 
     log_scale: Float[Array, ""]
@@ -24,7 +24,7 @@ class Sums(NamedTuple):
 
 @jax.jit
 def add(a: Sums, b: Sums) -> Sums:
-    """Both on the larger of their scales.
+    """Add two sums, on the larger of their scales.
 
     Examples:
       >>> zero = jnp.zeros(())
@@ -41,7 +41,7 @@ def add(a: Sums, b: Sums) -> Sums:
 
 
 def totals(sums: Iterable[tuple[Sums, ...]]) -> tuple[Sums, ...]:
-    """Added as they come; waited for, or shards would gather in memory before they are used."""
+    """Add sums as they arrive; wait for each, or shards would pile up in memory before use."""
     total: tuple[Sums, ...] = ()
     for more in sums:
         total = tuple(add(a, b) for a, b in zip(total, more, strict=True)) if total else more

@@ -2,7 +2,7 @@
 
 A value estimator is a callable `(key, policy, model, task, trajectories, ratios) -> Values`; a
 baseline is a callable `(policy, trajectories, ratios, values) -> weighted_baseline [N, T]`. Both
-come multiplied by γ^t ρ_{0:t}, and their difference is what the gradient weighs the scores with.
+are multiplied by γ^t ρ_{0:t}; the gradient weights the scores by their difference.
 """
 
 from gamps.search.values.advantages import (

@@ -1,11 +1,11 @@
-"""How much better a logged action turned out than what its policy does there on average.
+"""How much better a logged action turned out than its policy's average action there.
 
-V of the logging policy is a network of the observation and of the steps that are left, fitted to
-the log's own returns; no model of transitions is asked. Q - V is then a trace: rewards as they were
-logged for some steps, V after them. Nothing follows an episode's last step, as in its return.
+V of the logging policy is a network of the observation and the number of steps left, fitted to the
+log's own returns; no transition model is used. Q - V is then a trace: logged rewards for some
+steps, V after them. As in the return, nothing follows an episode's last step.
 
-Of another policy both are traces in which each step counts by its ratio, cut off where it is large
-(V-trace, Espeholt and others 2018): V is fitted to them, again and again from what it was.
+For another policy both are traces in which each step is weighted by its ratio, truncated if large
+(V-trace, Espeholt and others 2018). V is fitted to them repeatedly, each time from the last fit.
 """
 
 from typing import Any
@@ -21,19 +21,19 @@ from gamps.policies import Policy, log_probs
 from gamps.trajectories import Trajectories, flat, real_steps
 
 HIDDEN = (64, 64)
-SIZE, UPDATES, RATE = 512, 4_800, 3e-3  # of the fit to returns
-REFITS, REFIT_UPDATES, REFIT_RATE = 5, 800, 2e-3  # to traces of another policy
-TRACE = 0.9  # λ of those
-LARGEST = 1.5  # ratio of a step's surprise; what follows it counts by one at most
+SIZE, UPDATES, RATE = 512, 4_800, 3e-3  # for the fit to returns
+REFITS, REFIT_UPDATES, REFIT_RATE = 5, 800, 2e-3  # for the fits to another policy's traces
+TRACE = 0.9  # λ of those traces
+LARGEST = 1.5  # largest ratio for a step's surprise; for what follows it, the largest is one
 
 
 class ValueNetwork(eqx.Module):
     """V̂(s, steps left) of the policy that made a log.
 
     Attributes:
-      network: of scaled inputs, to a scaled value.
-      inputs: mean and deviation, as two rows; the last input is the discounted steps left.
-      values: the same of returns.
+      network: maps scaled inputs to a scaled value.
+      inputs: mean and standard deviation, as two rows; the last input is the discounted steps left.
+      values: mean and standard deviation of returns.
     """
 
     network: MLP
@@ -41,7 +41,7 @@ class ValueNetwork(eqx.Module):
     values: Float[Array, "2"]
 
     def __call__(self, inputs: Float[Array, "I"]) -> Float[Array, ""]:
-        """At one observation, with its steps left."""
+        """The value at one observation, with its steps left."""
         scaled = (inputs - self.inputs[0]) / self.inputs[1]
         return self.values[0] + self.values[1] * self.network(scaled)[0]
 
@@ -50,7 +50,7 @@ class ValueNetwork(eqx.Module):
 def value_network(
     key: Key[Array, ""], log: Trajectories, discount: Float[Array, ""] | float
 ) -> ValueNetwork:
-    """Regress what followed each logged step."""
+    """Fit V to the return that followed each logged step."""
     key_network, key_fit = jax.random.split(key)
     mask, inputs = flat(log.mask), flat(_inputs(log, discount)[:, :-1])
     targets = _sums(log.rewards, log, discount)
@@ -68,7 +68,7 @@ def value_of(
     discount: Float[Array, ""] | float,
     policy: Policy,
 ) -> ValueNetwork:
-    """V of a policy that is not far from the log's, from V of one before it."""
+    """V of a policy close to the logging policy, starting from V of an earlier policy."""
     return _value_of(key, value, log, real_steps(log), discount, policy)
 
 
@@ -106,10 +106,10 @@ def logged_advantages(
 
     Args:
       value: V of the policy.
-      log: where.
+      log: the logged steps.
       discount: γ.
-      trace: λ; zero believes V after one step, one believes logged rewards alone.
-      policy: whose advantages; None means the one that made the log.
+      trace: λ; zero uses V after one step, one uses only logged rewards.
+      policy: the policy whose advantages these are; None means the one that made the log.
     """
     return _advantages(value, log, real_steps(log), discount, trace, policy)
 
@@ -137,7 +137,7 @@ def _ratios(policy: Policy, log: Trajectories) -> Float[Array, "N T"]:
 def _surprises(
     value: ValueNetwork, log: Trajectories, real: Int[Array, "M"], discount: Any
 ) -> tuple[Float[Array, "N T"], Float[Array, "N T"]]:
-    """V of each state that was acted in, and δ there; zero where padded."""
+    """V at each state where an action was taken, and δ there; zero where padded."""
     inputs = flat(_inputs(log, discount)[:, :-1])[real]
     values = jnp.zeros(log.mask.size, inputs.dtype).at[real].set(jax.vmap(value)(inputs))
     values = values.reshape(log.mask.shape)
@@ -152,7 +152,7 @@ def _trace(
     discount: Any,
     trace: Any,
 ) -> Float[Array, "N T"]:
-    """What V misses at each state by all that followed, each step by its cut ratio."""
+    """The error of V at each state, from all that followed; truncated ratios weight each step."""
     counted = jnp.minimum(ratios, LARGEST) * surprises
     return _sums(counted, log, discount * trace * jnp.minimum(ratios, 1.0))
 
@@ -166,7 +166,7 @@ def _fitted(
     updates: int,
     rate: float,
 ) -> ValueNetwork:
-    """By least squares, from where it starts."""
+    """Fit V by least squares, starting from `start`."""
     mask, inputs, targets = flat(log.mask), flat(_inputs(log, discount)[:, :-1]), flat(targets)
     real, count = jnp.argsort(~mask, stable=True), jnp.sum(mask)
     parameters, static = eqx.partition(start.network, eqx.is_array)
@@ -204,14 +204,14 @@ def _inputs(log: Trajectories, discount: Any) -> Float[Array, "N times I"]:
 
 
 def _moments(x: Float[Array, "n ..."], share: Float[Array, "n"]) -> Float[Array, "2 ..."]:
-    """Mean and standard deviation of rows; one for what does not vary."""
+    """Mean and standard deviation over rows; the deviation is one for a constant column."""
     mean = jnp.tensordot(share, x, axes=1)
     std = jnp.sqrt(jnp.tensordot(share, (x - mean) ** 2, axes=1))
     return jnp.stack([mean, jnp.where(std > 1e-6 * (1 + jnp.abs(mean)), std, 1.0)])
 
 
 def _sums(x: Float[Array, "N T"], log: Trajectories, factors: Any) -> Float[Array, "N T"]:
-    """x_t + factor_t (x_{t+1} + factor_{t+1} ...), of real steps."""
+    """x_t + factor_t (x_{t+1} + factor_{t+1} ...), over real steps."""
 
     def back(after: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         total = now[0] + now[1] * after

@@ -1,7 +1,7 @@
-"""What is subtracted from the values: it leaves the gradient's mean and lowers its variance.
+"""Baselines, which are subtracted from the values: the gradient's mean stays, its variance falls.
 
-A baseline returns γ^t ρ_{0:t} b, the product that is subtracted: where ratios are extreme the
-product is finite though b is not.
+A baseline returns the product γ^t ρ_{0:t} b. With extreme ratios the product is finite even where b
+is not.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from gamps.trajectories import Trajectories, flat
 
 
 def _normalised(values: Float[Array, "N T"], total: Float[Array, "T"]) -> Float[Array, "N T"]:
-    """Values / total, and zero where no trajectory has weight left."""
+    """Values divided by total; zero where no trajectory has any weight left."""
     left = total >= jnp.finfo(total.dtype).tiny
     return jnp.where(left, values / jnp.where(left, total, 1.0), 0.0)
 
 
 class NoBaseline(eqx.Module):
-    """b = 0: the paper's estimator to the letter."""
+    """b = 0: the paper's own estimator."""
 
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
@@ -42,14 +42,14 @@ class NoBaseline(eqx.Module):
 class PerTime(eqx.Module):
     """b_t = Σ_i ρ_{0:t} Q_t / Σ_i ρ_{0:t}, the reweighted mean value at each step.
 
-    It is computed from the same trajectories that it is subtracted from, so the gradient has a
-    bias of order 1/N, as with any batch-mean baseline.
+    It is computed from the trajectories that it is subtracted from, so the gradient has a bias of
+    order 1/N, as with any batch-mean baseline.
     """
 
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """ρ times one number a step."""
+        """ρ times one number for each step."""
         del policy, trajectories
         share = _normalised(ratios.discounted_rho, jnp.sum(ratios.discounted_rho, axis=0))
         return share * jnp.sum(values.weighted_q_values, axis=0)
@@ -58,16 +58,16 @@ class PerTime(eqx.Module):
 class MinimumVariance(eqx.Module):
     """b_t = Σ_i ρ² ‖score‖² Q / Σ_i ρ² ‖score‖²: the number of least variance at each step.
 
-    Covariances between steps are left out, and as with `PerTime` a bias of order 1/N comes in.
+    It ignores covariances between steps and, like `PerTime`, has a bias of order 1/N.
 
-    Unlike `PerTime` it does not look at steps whose score is zero, where a gradient-aware model
-    may be arbitrarily wrong.
+    Unlike `PerTime` it ignores steps whose score is zero, where a gradient-aware model may be
+    arbitrarily wrong.
     """
 
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """ρ times one number a step; zero where the score is."""
+        """ρ times one number for each step; zero where the score is zero."""
         squares = jnp.where(trajectories.mask, score_norms(policy, trajectories, q=2.0) ** 2, 0.0)
         rho = jnp.where(squares > 0, ratios.discounted_rho, 0.0)
         rho = _normalised(rho, jnp.max(rho, axis=0))  # the square of a tiny ratio would vanish
@@ -76,7 +76,7 @@ class MinimumVariance(eqx.Module):
 
 
 class StateValue(eqx.Module):
-    """b = V(s_t), for value estimators that know it."""
+    """b = V(s_t), for value estimators that provide it."""
 
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
@@ -86,41 +86,41 @@ class StateValue(eqx.Module):
         if values.state_values is None:
             raise SettingError(
                 "baseline",
-                "StateValue, but these values come without a V(s)",
+                "StateValue, but these values have no V(s)",
                 "Use MinimumVariance() with logged returns",
             )
         return ratios.discounted_rho * values.state_values
 
 
 class OthersOfState(eqx.Module):
-    """b = mean Q of the other pairs of actions in the same row, for `gradients.AllActions`.
+    """b = mean Q of the other actions in the same row, for `gradients.AllActions`.
 
-    An action's own value and that of its mirror image, half a row away, depend on the action;
-    leaving both out keeps the gradient free of bias.
+    An action's own value and that of its mirror image, half a row away, depend on the action.
+    Leaving both out keeps the gradient unbiased.
     """
 
     def __call__(
         self, policy: Policy, trajectories: Trajectories, ratios: Ratios, values: Values
     ) -> Float[Array, "N T"]:
-        """Of the products γ^t ρ Q, since all of a row have the same γ^t ρ."""
+        """The mean of the products γ^t ρ Q, since all of a row have the same γ^t ρ."""
         del policy, ratios
         q_values = values.weighted_q_values
         count = trajectories.n_steps
         if count < 4 or count % 2:
-            raise SettingError("baseline", f"OthersOfState of {count}", "Draw two pairs or more")
+            raise SettingError("baseline", f"OthersOfState with {count}", "Draw two pairs or more")
         mirrored = jnp.roll(q_values, count // 2, axis=1)
         total = jnp.sum(q_values, axis=1, keepdims=True)
         return (total - q_values - mirrored) / (count - 2)
 
 
 class Regression(eqx.Module):
-    """b = wᵀ φ(s_t), weighted least squares of the values: a V(s) that needs no model.
+    """b = wᵀ φ(s_t), a weighted least-squares fit of the values: a V(s) that needs no model.
 
-    As with `PerTime` it is fitted to the trajectories that it is subtracted from.
+    Like `PerTime` it is fitted to the trajectories that it is subtracted from.
 
     Attributes:
       features: φ, a function of one observation.
-      ridge: of the regression, relative to its diagonal.
+      ridge: ridge penalty, relative to the regression's diagonal.
     """
 
     features: Callable[[Any], Float[Array, "F"]] = products

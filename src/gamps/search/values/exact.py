@@ -1,4 +1,4 @@
-"""Exact values in a finite model: the known task on the estimated transitions."""
+"""Exact values in a finite model: the known task with the estimated transitions."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ from gamps.trajectories import Trajectories
 
 
 def imagined_mdp(model: FiniteModel, task: Task) -> tabular.MDP:
-    """The finite MDP that a model and the known task make together.
+    """The finite MDP that consists of a model and the known task.
 
     A terminal transition keeps its reward and loses its probability, so nothing follows it.
-    The initial distribution is uniform and does not matter to Q.
+    The initial distribution is uniform and does not affect Q.
     """
     states, transitions = model.states(), model.transitions()
     actions = jnp.arange(transitions.shape[1])
@@ -54,11 +54,11 @@ def value_tables(
 class Exact(eqx.Module):
     """Q of the model by a linear solve (eq. dynamic_programming_q); for γ < 1.
 
-    Reward, termination and policy are asked at `model.states()`, one observation a state. With
-    γ = 1 give a horizon: a model that never ends an episode has no finite value.
+    Reward, termination and policy are evaluated at `model.states()`, one observation per state.
+    With γ = 1 give a horizon: a model that never ends an episode has no finite value.
 
     Attributes:
-      horizon: None for the infinite horizon; else that many sweeps of dynamic programming.
+      horizon: number of sweeps of dynamic programming; None for the infinite horizon.
     """
 
     horizon: int | None = eqx.field(default=None, static=True)

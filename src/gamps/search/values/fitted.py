@@ -27,7 +27,7 @@ class LinearQ(eqx.Module):
     features: Callable[[Any, Any], Float[Array, "F"]]
 
     def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
-        """At one pair."""
+        """The value at one pair."""
         return self.features(observation, action) @ self.weights
 
 
@@ -37,12 +37,12 @@ def moments(
     following: Float[Array, "n F"],
     mask: Bool[Array, "n"],
 ) -> tuple[Float[Array, "F F"], Float[Array, "F k"]]:
-    """What a regression of φ(s, a) on r and φ(s', a') needs; a sum, so blocks of a log add up.
+    """The moments that regressing r and φ(s', a') on φ(s, a) needs; blocks of a log add up.
 
-    What follows is zero where the episode ends, and rows count by the mask.
+    `following` is zero where the episode ends, and only rows in the mask count.
     """
     used = jnp.where(mask[:, None], features, 0.0).T
-    # What padding imagines may be infinite, and nothing times that is not nothing.
+    # Imagined values in padding may be infinite, and zero times infinity is not zero.
     rewards = jnp.where(mask, rewards, 0.0)
     following = jnp.where(mask[:, None], following, 0.0)
     right = jnp.concatenate([(used @ rewards)[:, None], used @ following], axis=1)
@@ -52,7 +52,7 @@ def moments(
 def sweep(
     gram: Float[Array, "F F"], right: Float[Array, "F k"], discount: Any, *, sweeps: int, ridge: Any
 ) -> Float[Array, "sweeps F"]:
-    """Weights of Q̂ that look one step ahead, two, …: each regresses on the one before."""
+    """Weights of Q̂ that look one step ahead, two, …; each is regressed on the one before."""
     solved = regress(gram, right, ridge=ridge)
     gained, onward = solved[:, 0], jnp.asarray(discount, solved.dtype) * solved[:, 1:]
 
@@ -65,17 +65,17 @@ def sweep(
 
 
 class FittedQ(eqx.Module):
-    """Fitted Q evaluation: regress r + γ Q̂(s', a') on φ(s, a), again and again.
+    """Fitted Q evaluation: regress r + γ Q̂(s', a') on φ(s, a) repeatedly.
 
-    One step of the model from each logged pair and one action of the policy there, `samples` times,
-    drawn once; each sweep is then a product with an `[F, F]` matrix. As any such iteration it may
-    diverge where the features cannot represent what they are asked for.
+    From each logged pair it draws, once, `samples` steps of the model and one action of the policy
+    after each. Each sweep is then a product with an `[F, F]` matrix. Like any such iteration it may
+    diverge if the features cannot represent the values.
 
     Attributes:
       features: φ, a function of one observation and one action.
       samples: imagined transitions from each logged pair.
-      sweeps: of dynamic programming; Q̂ then looks that many steps ahead.
-      ridge: of the regression, relative to its diagonal.
+      sweeps: sweeps of dynamic programming; Q̂ looks this many steps ahead.
+      ridge: ridge penalty, relative to the regression's diagonal.
     """
 
     features: Callable[[Any, Any], Float[Array, "F"]]
@@ -127,7 +127,7 @@ class FittedQ(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Values:
-        """Q̂ at the logged pairs; V by averaging it over actions of the policy."""
+        """Q̂ at the logged pairs; V is its average over actions of the policy."""
         key_fit, key_actions = jax.random.split(key)
         q = self.fit(key_fit, policy, model, task, trajectories)
         states, actions, mask = _flat(trajectories)
@@ -143,5 +143,5 @@ class FittedQ(eqx.Module):
 
 
 def _flat(trajectories: Trajectories) -> tuple[Array, Array, Array]:
-    """States, actions and mask, one row a step."""
+    """States, actions and mask, one row for each step."""
     return flat(trajectories.states), flat(trajectories.actions), flat(trajectories.mask)

@@ -1,4 +1,4 @@
-"""Values by imagined trajectories, the estimator of the paper (section "Computing Q")."""
+"""Values from imagined trajectories, the paper's estimator (section "Computing Q")."""
 
 import dataclasses
 from functools import partial
@@ -21,14 +21,14 @@ from gamps.trajectories import Trajectories
 
 
 def repeated(noise: Float[Array, "... n"], starts: int, times: int) -> Float[Array, "... m"]:
-    """Each start's columns `times` times over, side by side."""
+    """Repeat each start's columns `times` times, side by side."""
     split = noise.reshape(*noise.shape[:-1], starts, 1, -1)
     wide = jnp.broadcast_to(split, (*split.shape[:-2], times, split.shape[-1]))
     return wide.reshape(*noise.shape[:-1], -1)
 
 
 def _turned(noise: Noise, before: Any, size: int, rollouts: int) -> Noise:
-    """The noise of a block that begins `before` steps after a block of the whole log does."""
+    """The noise of a block that begins `before` steps after a block of the whole log."""
     if isinstance(before, int) and before == 0:
         return noise
     return jax.tree.map(
@@ -40,19 +40,19 @@ class Imagined(eqx.Module):
     """Mean return of `rollouts` imagined trajectories from every logged pair.
 
     V(s) at the logged states comes from as many more with the same noise, so that much of the
-    error of Q - V cancels; it is computed only if a baseline asks for it.
+    error of Q - V cancels; it is computed only if a baseline uses it.
 
     Attributes:
-      rollouts: `M`; of an ensemble, each member imagines its share of them (with "rows", all of
+      rollouts: `M`; in an ensemble, each member imagines its share of them (with "rows", all of
         them for its share of the trajectories).
       horizon: `H`, imagined steps; a trajectory also stops at an imagined terminal state.
       tail: a fitted Q̂ for what follows the horizon, or None to leave it out.
-      antithetic: the second half of the rollouts has the negated noise of the first.
-      sharing: who shares a draw of noise: "blocks", all blocks; "none"; or "all" starting states,
-        common random numbers. `benchmarks.engine noise` shows why the first is the default. "rows":
-        the steps of a trajectory, none of them padded, for several actions of one state compared.
+      antithetic: the second half of the rollouts uses the negated noise of the first.
+      sharing: what shares a draw of noise: "blocks", all blocks; "none"; "all" starting states
+        (common random numbers); or "rows", the steps of a trajectory without padding, to compare
+        actions of one state. `benchmarks.engine noise` shows why "blocks" is the default.
       border: where the range of an ensemble's log ends trajectories.
-      block: trajectories rolled out side by side.
+      block: number of trajectories rolled out side by side.
     """
 
     rollouts: int = eqx.field(default=10, static=True)
@@ -72,7 +72,7 @@ class Imagined(eqx.Module):
         if self.antithetic and self.rollouts % 2:
             raise SettingError(
                 "rollouts",
-                f"{self.rollouts} in pairs",
+                f"{self.rollouts} cannot be split into antithetic pairs",
                 "Choose an even number, or antithetic=False",
             )
 
@@ -122,7 +122,7 @@ class Imagined(eqx.Module):
         shared = noise_of(key_noise)
 
         def mean(before: Any, *, given: bool) -> Any:
-            # By its number in the whole log a step has the same noise, wherever its block begins.
+            # A step's noise follows from its number in the whole log, wherever its block begins.
             turned = _turned(shared, before, self.rollouts * starts, self.rollouts)
 
             def block(states: Any, actions: Any, i: Array) -> Float[Array, "starts"]:
@@ -154,15 +154,15 @@ class Imagined(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Values:
-        """The members' mean, each from its share of the rollouts, which it follows to the end.
+        """The mean over members; each follows its share of the rollouts to the end.
 
-        A mixture that chose anew at every step would cost as many models as it has members.
+        Choosing a member anew at every step would cost as many models as there are members.
         """
         share, rest = divmod(self.rollouts, model.size)
         if rest or not share or (self.antithetic and share % 2):
             raise SettingError(
                 "rollouts",
-                f"{self.rollouts} among {model.size} members",
+                f"{self.rollouts} cannot be split evenly over {model.size} members",
                 "Choose as many for each" + (", in pairs" if self.antithetic else ""),
             )
         alone = dataclasses.replace(self, rollouts=share)
@@ -183,7 +183,7 @@ class Imagined(eqx.Module):
         trajectories: Trajectories,
         ratios: Ratios,
     ) -> Values:
-        """Trajectory i from member i modulo their number, so that its steps are compared in one."""
+        """Use member i modulo their number for trajectory i, so one member compares its steps."""
         rows, size = trajectories.n_trajectories, model.size
 
         def dealt(x: Array) -> Array:

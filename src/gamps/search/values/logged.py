@@ -1,4 +1,4 @@
-"""Values read off the log itself, without a model: what PGT and REINFORCE use."""
+"""Values from the log itself, without a model, as PGT and REINFORCE use them."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class PerDecisionReturn(eqx.Module):
     Times γ^t ρ_{0:t} it is Σ_{l≥t} γ^l ρ_{0:l} r_l, which needs no ratio of ratios.
 
     Attributes:
-      horizon: count only so many rewards from each step on; None counts all that follow.
+      horizon: number of rewards to count from each step on; None counts all that follow.
     """
 
     horizon: int | None = eqx.field(default=None, static=True)
@@ -46,7 +46,7 @@ class PerDecisionReturn(eqx.Module):
         rewards = jnp.where(trajectories.mask, ratios.discounted_rho * trajectories.rewards, 0.0)
         if self.horizon is None:
             return Values(jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1])
-        # Summed term by term: a difference of long sums would lose what small ratios leave.
+        # Sum term by term: a difference of long sums would lose terms with small ratios.
         ahead = jnp.pad(rewards, ((0, 0), (0, self.horizon - 1)))
         return Values(
             jax.lax.reduce_window(ahead, 0.0, jax.lax.add, (1, self.horizon), (1, 1), "valid")
@@ -54,7 +54,7 @@ class PerDecisionReturn(eqx.Module):
 
 
 class EpisodeReturn(eqx.Module):
-    """The whole discounted return with the ratio of the whole episode, at every step.
+    """The whole discounted return times the ratio of the whole episode, at every step.
 
     γ^t ρ_{0:t} Q_t = ρ_{0:T-1} Σ_l γ^l r_l.
     """
@@ -75,6 +75,6 @@ class EpisodeReturn(eqx.Module):
         discounts = jnp.asarray(task.discount, rewards.dtype) ** steps
         returns = jnp.sum(jnp.where(trajectories.mask, discounts * rewards, 0.0), axis=1)
         log_ratio = whole_episode(ratios.log_rho, trajectories.mask) - ratios.log_scale
-        # Undiscounted, ρ can exceed the scale by γ^-T: more than float32 holds on long episodes.
+        # Without a discount ρ can exceed the scale by γ^-T: too much for float32 on long episodes.
         weighted = jnp.exp(jnp.minimum(log_ratio, LARGEST_LOG_RATIO)) * returns
         return Values(jnp.where(trajectories.mask, weighted[:, None], 0.0))

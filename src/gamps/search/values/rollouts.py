@@ -1,18 +1,18 @@
-"""Imagined trajectories: the kernel that most of a search's time is spent in.
+"""Imagined trajectories: the kernel where a search spends most of its time.
 
-Arrangement, for a CPU (`benchmarks.engine rollouts` measures it):
+It is arranged for a CPU (`benchmarks.engine rollouts` measures it):
 - *Columns.* The parts are written for one state and mapped over a trailing axis, so that a layer is
-  weights times a matrix of columns. A block of two thousand stays in one core's cache. Wider ones
-  are split among threads, which on two cores takes as long and twice the work.
+  weights times a matrix of columns. A block of two thousand stays in one core's cache. Wider blocks
+  are split over threads, which on two cores takes as long and twice the work.
 - *Noise is drawn beforehand*, not inside the scan: drawing it is three quarters of the naive time.
-  All blocks share one draw, and noise differs within a block, so every Q̂ keeps its mean and its
-  variance, but errors of states a block apart are correlated: over forty blocks that doubles the
+  All blocks share one draw, and noise differs within a block. So every Q̂ keeps its mean and its
+  variance, but errors of states a block apart are correlated. Over forty blocks that doubles the
   variance of the gradient, in a third of the time. Half of the noise is the other half negated,
-  which takes the doubling back. At equal time the two together were the best of six arrangements
-  in all cases of `benchmarks.engine noise`; noise common to all states multiplies the variance by a
-  hundred. A log of thousands of blocks should draw anew from time to time.
+  which undoes the doubling. At equal time the two together were the best of six arrangements in
+  all cases of `benchmarks.engine noise`; noise common to all states multiplies the variance by a
+  hundred. A log of thousands of blocks should draw new noise from time to time.
 - *Padding costs nothing.* Real steps are moved to the front, and the loop ends with the last block
-  that holds one.
+  that contains one.
 """
 
 import dataclasses
@@ -35,13 +35,13 @@ Sharing = Literal["blocks", "none", "all", "rows"]
 
 
 class Border(NamedTuple):
-    """What is thought of an imagined trajectory that leaves the range of its model's log.
+    """What happens to an imagined trajectory that leaves the range of its model's log.
 
-    It ends there with probability 1 - exp(-(beyond / width)²), else it goes on inside.
+    It ends there with probability 1 - exp(-(beyond / width)²); otherwise it continues inside.
 
     Attributes:
-      value: of what would have followed; low, whatever the sign of rewards.
-      width: as a share of the range's own.
+      value: assumed value of what would have followed; low, whatever the sign of rewards.
+      width: as a share of the width of the range.
     """
 
     value: Float[Array, "*seeds"]
@@ -73,9 +73,9 @@ def draw(
     antithetic: bool,
     dtype: Any,
 ) -> Noise:
-    """Noise of `starts` × `rollouts` columns, those of one start side by side.
+    """Draw noise of `starts` × `rollouts` columns, with those of one start side by side.
 
-    With `antithetic` the second half of each start's rollouts has the noise of the first, negated.
+    With `antithetic`, the second half of each start's rollouts uses the negated noise of the first.
     """
     drawn = rollouts // 2 if antithetic else rollouts
 
@@ -99,12 +99,12 @@ def columns(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
-    """`columns` of a module's method, without the transposes that mapping alone would bring.
+    """`columns` of a module's method, without the transposes that mapping alone would add.
 
     Where a mapped matrix meets an unmapped vector (a bias), JAX moves the mapped axis to the front,
-    and the CPU then copies every layer to turn it. So vectors are mapped as well. They are repeated
-    to `size` columns where they are used, for the compiler to fuse, and not once beforehand, which
-    would cost as much as it saves.
+    and the CPU then copies every layer to transpose it. So vectors are mapped too. They are
+    repeated to `size` columns where they are used, so that the compiler can fuse that; repeating
+    them once beforehand would cost as much as it saves.
     """
 
     def vector(leaf: Any) -> bool:
@@ -127,11 +127,11 @@ def method_of_columns(module: Any, name: str, size: int) -> Callable[..., Any]:
 
 
 def moves(model: Model, size: int) -> Callable[..., tuple[Any, tuple[Any, Array]]]:
-    """Next observations of columns, the same within the range of an ensemble's log, how far beyond.
+    """Next observations of columns, the same confined to the ensemble's log, and how far beyond.
 
-    A trajectory follows one member to its end, chosen by the first number of its first step: one
-    that changed at every step would jump between them. Members are written out one after the
-    other: each is then weights times columns, as above.
+    A trajectory follows one member to its end, chosen by the first number of its first step. If the
+    member changed at every step, the trajectory would jump between members. The code steps members
+    one after the other: each is then weights times columns, as above.
     """
     if not isinstance(model, Ensemble):
         alone = method_of_columns(model, "step", size)
@@ -162,16 +162,16 @@ def returns(
     tail: Callable[[Any, Any], Array] | None = None,
     border: Border | None = None,
 ) -> Float[Array, "B"]:
-    """Discounted return of one imagined trajectory a column.
+    """Discounted return of one imagined trajectory per column.
 
     Args:
       policy: acts after the first step.
-      model: moves.
-      task: its reward and termination of each imagined transition; nothing follows the end.
+      model: gives the next states.
+      task: reward and termination of each imagined transition; nothing follows the end.
       noise: all randomness.
       states: `[..., B]`, where the trajectories start.
-      actions: `[..., B]`, what they start with; drawn from the policy if None.
-      tail: Q̂(s, a) of one pair, added, discounted, where the horizon cut a trajectory off.
+      actions: `[..., B]`, the first actions; drawn from the policy if None.
+      tail: Q̂(s, a) of one pair, added with its discount where the horizon cut a trajectory off.
       border: where the range of an ensemble's log ends trajectories; None keeps them inside.
     """
     size = states.shape[-1]
@@ -179,7 +179,7 @@ def returns(
     advance = moves(model, size)
     reward, ends = columns(task.reward), columns(task.terminal)
     actions = act(states, noise.first) if actions is None else actions
-    # A log of whole numbers must not make whole numbers of what is imagined.
+    # A log of integers must not turn imagined states into integers.
     moved, *_ = jax.eval_shape(advance, states, actions, noise.model[0], noise.model[0])
     states = states.astype(jnp.result_type(states, moved.dtype))
     acted = jax.eval_shape(act, states, noise.first)
@@ -193,7 +193,7 @@ def returns(
         free = free.astype(states.dtype)
         following = following.astype(states.dtype)
         gained = weight * reward(states, actions, following).astype(dtype)
-        # A select, not a product: what an ended trajectory goes on to imagine may overflow.
+        # A select, not a product: what is imagined after a trajectory's end may overflow.
         total = total + jnp.where(weight > 0, gained, 0.0)
         weight = jnp.where(ends(states, actions, free), 0.0, discount * weight)
         if border is not None:
@@ -222,19 +222,19 @@ def at_logged_steps(
 ) -> Float[Array, "N T"]:
     """Evaluate every real step of the log, `starts` at a time; zero where padded.
 
-    Where the log lies on several devices, each goes through its own steps.
+    If the log lies on several devices, each evaluates its own steps.
 
     Args:
       trajectories: the log.
-      evaluate: called with the number of real steps before the first, gives a function from states
-        `[..., starts]`, actions `[..., starts]` and the block's number to one value a start.
-      starts: how many to a block.
+      evaluate: takes the number of real steps before the first and returns a function from states
+        `[..., starts]`, actions `[..., starts]` and the block's number to one value for each start.
+      starts: number of steps in a block.
       dtype: of the values.
     """
 
     def of_shard(log: Trajectories, before: Any) -> Float[Array, "N T"]:
         mask, evaluated = log.mask.ravel(), evaluate(before)
-        # Where each real step comes, and in turn which step comes there; nothing is copied.
+        # The place of each real step, and the step at each place; nothing is copied.
         place = jnp.cumsum(mask) - 1
         size = len(mask) + -len(mask) % starts
         numbers = jnp.arange(len(mask))

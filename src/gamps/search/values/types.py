@@ -10,10 +10,10 @@ class Values(NamedTuple):
 
     Attributes:
       weighted_q_values: `[N, T]`, γ^t ρ_{0:t} Q(s_t, a_t) on the scale that
-        `importance.exponentiate` took out. Ratio and value come as one product, because the ratios
-        of a logged return go on past `t` and only the product stays finite when they are extreme.
-      state_values: `[N, T]`, V(s_t), or None if the estimator knows none. What nobody uses is not
-        computed: the compiler drops it.
+        `importance.exponentiate` took out. Ratio and value come as one product: the ratios of a
+        logged return continue past `t`, and only the product stays finite if they are extreme.
+      state_values: `[N, T]`, V(s_t), or None if the estimator has none. If nothing uses it, the
+        compiler drops it and it is not computed.
     """
 
     weighted_q_values: Float[Array, "N T"]
