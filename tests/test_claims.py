@@ -15,11 +15,11 @@ from gamps import paper
 # Numbers that look like results and are not: page, number, what it is. Anything else in prose that
 # looks like one must be an expression over a result file.
 SETTINGS: dict[str, dict[str, str]] = {
-    "README.md.in": {"95 %": "the confidence of verdicts"},
+    "README.md.in": {"95%": "the confidence of verdicts"},
     "results.md.in": {
-        "95 %": "the confidence of every interval",
-        "99 %": "that of the limits of false deploys",
-        "5 %": "the error of verdicts",
+        "95%": "the confidence of every interval",
+        "99%": "that of the limits of false deploys",
+        "5%": "the error of verdicts",
         "0.5": "standard deviation of Swimmer's behaviour policy",
         "ten times as": "a longer log, which was not run",
     },
@@ -31,7 +31,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "tutorials/deploy.md": {"0.95": "the default confidence of gamps evaluate"},
     "tutorials/own-log.md": {"0.6": "the level that the tutorial's plant has to keep"},
-    "tutorials/paper.md": {"95 %": "the confidence of every interval"},
+    "tutorials/paper.md": {"95%": "the confidence of every interval"},
     "tutorials/parts.md": dict.fromkeys(("0.12", "0.11", "0.10"), "constants of its plant"),
 }
 # Rendered from the repository's own files, or by mkdocstrings.
@@ -80,7 +80,7 @@ def test_settings_are_of_pages_that_exist():
     [
         "It ends at 28.4.",
         "It is better by 3 standard errors.",
-        "It covers 94 % of the time.",
+        "It covers 94% of the time.",
         "A return of 12 ± 3.",
         "It is 4 times as fast.",
         "It is three times faster.",

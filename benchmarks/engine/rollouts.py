@@ -144,6 +144,6 @@ def rollouts(
             name,
             f"{row['ns_per_step']:.1f}",
             f"{row['ratio_to_bare']:.2f}",
-            f"{100 * row['share_of_peak']:.0f} %",
+            f"{100 * row['share_of_peak']:.0f}%",
         )
     console.say(table)

@@ -158,7 +158,7 @@ def _say(results: dict[str, Any]) -> None:
     speed = memory[last]["seconds"] / results["disk"][last]["seconds"]
     said = [
         f"a transition costs {ratio:.2f} times as much in {last:,} as in {first:,}",
-        f"from disk: {100 * speed:.0f} % of the speed in memory",
+        f"from disk: {100 * speed:.0f}% of the speed in memory",
         "exponents: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()),
     ]
     if 2 in results["processes"]:

@@ -141,11 +141,11 @@ def certificate(
         known = json.loads(earlier.read_text(encoding="utf-8"))["results"]
         rows = {case: row for case in CASES if (row := rows.get(case, known.get(case)))}
     table = console.rich_table(
-        f"Certificates at 95 %, judged by {PARTS} fresh held-out parts of each log",
+        f"Certificates at 95%, judged by {PARTS} fresh held-out parts of each log",
         ["", "deploy", "true gain", "bound", "of learned", "of four fifths'", "noise alone",
          "beyond it", "bounds above the truth", "markov: deploy", "of four fifths'", "above"],
         caption="Gains are means over judgements, nothing where nothing is deployed; ± standard "
-        "errors over logs. Above the truth: judgements with any such bound; 95 % limits by "
+        "errors over logs. Above the truth: judgements with any such bound; 95% limits by "
         "the first judgement of each log.",
     )  # fmt: skip
     for name, row in rows.items():

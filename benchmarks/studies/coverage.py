@@ -35,7 +35,7 @@ def coverage(
     workers: int = 2,
     overwrite: bool = False,
 ) -> None:
-    """Coverage of nominal 95 % intervals, on policies near and far from the logging one.
+    """Coverage of nominal 95% intervals, on policies near and far from the logging one.
 
     Every replication is a new log; the estimate's interval either holds the true value or misses
     it, and the grade of its support says good or not. The truth is exact on the gridworld, and the
@@ -66,7 +66,7 @@ def coverage(
     with console.bar("coverage", len(cells)) as advance:
         found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
     table = console.rich_table(
-        f"Coverage of 95 % intervals, {replications} logs of {episodes} episodes",
+        f"Coverage of 95% intervals, {replications} logs of {episodes} episodes",
         ["problem, distance", "effective", "graded good", *NAMES, "guaranteed"],
         caption="Student's t. Effective: share of the episodes, in truth. Graded good: share of the"
         " logs. Guaranteed: truncated ratios, empirical Bernstein.",
@@ -100,7 +100,7 @@ def coverage(
     for grade, shares in worst.items():
         if shares:
             console.say(
-                f"lower bound of a verdict at 95 %, support {grade}: above the true improvement in "
+                f"lower bound of a verdict at 95%, support {grade}: above the true improvement in "
                 f"{min(shares):.3f} to {max(shares):.3f} of the logs"
             )
 
@@ -213,6 +213,6 @@ def _figure(found: dict[str, dict[str, Any]]) -> Any:
         axis.axhspan(0.93, 0.97, color="#5b6875", alpha=0.15, linewidth=0)
         axis.axvline(ADEQUATE, color="black", linewidth=0.8, linestyle=":")
         axis.set(xscale="log", xlabel="effective share of the episodes, in truth", title=problem)
-    axes[0, 0].set_ylabel("coverage of 95 % intervals (t)")
+    axes[0, 0].set_ylabel("coverage of 95% intervals (t)")
     axes[0, 0].legend(frameon=False, fontsize=8)
     return figure

@@ -96,7 +96,7 @@ def wrongly_deployed() -> str:
         rows.append([row["null"], str(row["episodes"]), f"{row['gain']:.3g}",
                      f"{row['deploys']} ({row['deploys'] / trials:.1%})",
                      f"{low:.1%} to {high:.1%}", unseen])  # fmt: skip
-    header = ["null", "episodes", "true gain", "verdict deploy", "99 % limits",
+    header = ["null", "episodes", "true gain", "verdict deploy", "99% limits",
               "loss not excluded"]  # fmt: skip
     return table(header, rows)
 

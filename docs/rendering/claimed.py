@@ -69,7 +69,7 @@ def claims() -> list[Claimed]:
         ),
         Claimed(
             f"The verdict is wrongly *deploy* for policies that are just not better in {wrong} of "
-            f"{trials:,} trials, at a confidence of 95 %, where rare failures are covered by "
+            f"{trials:,} trials, at a confidence of 95%, where rare failures are covered by "
             f"declared bounds. **Without declared bounds they fool it in {fooled} of {rare:,}.**",
             "python -m benchmarks.studies false-deploys", "false_deploys.json",
             lambda: wrong <= 0.05 * trials and fooled > 0.05 * rare,

@@ -80,7 +80,7 @@ def null_campaigns() -> str:
          f"{row['limits'][0]:.1%} to {row['limits'][1]:.1%}"]
         for name, row in load("null_campaigns")["results"].items()
     ]  # fmt: skip
-    return table(["candidates", "campaigns", "ever deployed", "99 % limits"], rows)
+    return table(["candidates", "campaigns", "ever deployed", "99% limits"], rows)
 
 
 def import_speed() -> str:

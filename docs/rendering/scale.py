@@ -12,8 +12,8 @@ def drawn() -> str:
     near = load("drawn")["results"]["near"]
     rows = [
         [
-            f"{100 * float(name):g} %",
-            f"{100 * near['cost'][name]:.2f} %",
+            f"{100 * float(name):g}%",
+            f"{100 * near['cost'][name]:.2f}%",
             f"{sum(each) / len(each):.4f}",
             f"{min(each):.4f}",
             f"{near['noise'][name]['of_one']:.1f}",
@@ -84,7 +84,7 @@ def scale_said() -> str:
     said = (
         f"A transition costs {ratio:.2f} times as much among {int(last):,} as among "
         f"{int(first):,}. "
-        f"Read from disk, the log is processed at {100 * speed:.0f} % of the speed in memory. The "
+        f"Read from disk, the log is processed at {100 * speed:.0f}% of the speed in memory. The "
         "exponents of the cost are: "
         + ", ".join(f"{name} {value:.2f}" for name, value in found["exponents"].items())
         + "."
@@ -138,7 +138,7 @@ def plan() -> str:
     """Tabulate what an iteration needs."""
     rows = []
     for n, exponent in ((1e9, "10⁹"), (1e12, "10¹²")):
-        for share, label in ((1.0, "all pairs"), (0.01, "1 % of the pairs")):
+        for share, label in ((1.0, "all pairs"), (0.01, "1% of the pairs")):
             seconds = core_seconds(n, share)
             hours = ITERATIONS * seconds / SHARE / 3600
             machines = max(round(seconds / CORES / SHARE / 600), 1)

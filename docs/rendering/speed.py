@@ -10,7 +10,7 @@ def rollouts() -> str:
             name,
             f"{row['ns_per_step']:.0f}",
             f"{row['ratio_to_bare']:.2f}",
-            f"{100 * row['share_of_peak']:.0f} %",
+            f"{100 * row['share_of_peak']:.0f}%",
         ]
         for name, row in load("bench-rollouts")["results"].items()
     ]

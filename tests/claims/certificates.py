@@ -54,7 +54,7 @@ def errors_at_the_edge_are_as_rare_as_said() -> bool:
 @says(
     "results.md",
     "Except for rare failures without declared bounds,",
-    "in no row do the 99 % limits both lie above one in twenty",
+    "in no row do the 99% limits both lie above one in twenty",
 )
 def no_null_is_above_the_error() -> bool:
     rows = load("false_deploys")["results"]

@@ -97,7 +97,7 @@ def _problem(name: str) -> Any:
 
 def _table(results: dict[str, Any], problem: str, seeds: int) -> Any:
     table = console.rich_table(
-        f"{problem}: cosine to the true gradient, or return, {seeds} logs (mean ± 95 %)",
+        f"{problem}: cosine to the true gradient, or return, {seeds} logs (mean ± 95%)",
         ["trajectories", "model", "distance", *WEIGHTS],
         caption="distance: 0 the behaviour policy, 1 close to the best; or the return of a search.",
     )

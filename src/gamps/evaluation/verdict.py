@@ -161,8 +161,9 @@ def rare_failures(verdict: Verdict, unit: str = "episode") -> str:
     """Say what the episodes, or groups, of a *deploy* without declared bounds cannot exclude."""
     n = verdict.needed or 0
     return (
-        f"By chance, {n} {unit}s may show no rare failure: if one {unit} in {n / RARE:.0f} failed, "
-        f"each at a loss of {verdict.unseen_loss:.4g}, the certified improvement would be gone."
+        f"Caution: {n} {unit}s can miss a rare failure. If the policy failed in one {unit} in "
+        f"{n / RARE:.0f} and lost {verdict.unseen_loss:.4g} each time, that would cancel the "
+        f"certified improvement."
     )
 
 
@@ -195,12 +196,12 @@ def verdict_of(
         condition += ", guaranteed by the declared bounds on the return"
     elif best.support.grade == FAIR:
         usual = f"{2 * gain.confidence - 1:.6g}"
-        condition += f" (stricter than {usual}, because few episodes count as evidence)"
+        condition += f" (not {usual}: gamps is stricter when few episodes count as evidence)"
     if assume == "markov":
         condition += ", assuming that observations are Markov"
     if gain.low > 0:
         why = f"the improvement is at least {gain.low:.4g} {condition}"
-        advice = "Deploy it with its noise and log again: a new log can certify a larger step"
+        advice = "Deploy the certified policy with its noise; its own log can then show more"
         return Verdict(DEPLOY, why, advice, *parts, n, None if guaranteed else gain.low * n / RARE)
     if losing:
         why = f"it is worse by at least {-gain.high:.4g} {condition}"

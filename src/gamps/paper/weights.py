@@ -83,7 +83,7 @@ def weights(
     results["gamps"]["distance_to_eta"] = summaries.summary(distance)
 
     table = console.rich_table(
-        f"Share of the fit's weight, layout {layout}, {seeds} runs (mean ± half-width of 95 %)",
+        f"Share of the fit's weight, layout {layout}, {seeds} runs (mean ± half-width of 95%)",
         ["", "S1 (deterministic)", "S2 (can improve)"],
         caption="Total variation distance of logged ω to exact η: "
         + summaries.cell(results["gamps"]["distance_to_eta"]),

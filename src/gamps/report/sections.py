@@ -25,6 +25,12 @@ from gamps.runs.evaluate_run import RUNG_HEADER, RunEvaluation, rows_of, rungs_o
 from gamps.runs.open_run import OpenRun
 from gamps.search.importance import Clip, Window
 
+UNSET = {
+    "task": "estimated from the log",
+    "features": "observation and action",
+    "learning_rate": "the recipe's default",
+    "some": "all shards",
+}  # what settings mean that were left out
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
 
@@ -50,13 +56,17 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
     verdict, n = found.evaluation.verdict, found.run.held_out.n_trajectories
     why = f"{verdict.why[:1].upper()}{verdict.why[1:]}. {verdict.advice}."
     notes = [
-        "The rungs are policies between the logging policy and the learned policy. Each is judged "
-        f"with the randomness of its own actions, on {n} episodes of {found.by} that training "
-        "never saw. The rungs were fixed before these episodes were used. The lower bounds below "
-        "hold together with the confidence named above."
+        "The logging policy is the controller that made the log; the learned policy is the one "
+        "that training ended with. gamps judged a ladder of policies between the two, called "
+        f"rungs. It judged each as it acts, noise included, on {n} episodes of {found.by} that "
+        "training never saw, and fixed the rungs before it used these episodes. All lower bounds "
+        "below hold at the same time, with the confidence of the verdict."
     ]
     if found.number > 1:
-        notes.append(f"This is judgement {found.number} by these episodes; each has less error.")
+        notes.append(
+            f"These episodes have been used before: this is judgement {found.number} by them. "
+            "Each further judgement is stricter, so that the error of all of them stays limited."
+        )
     if verdict.unseen_loss is not None:
         notes.append(rare_failures(verdict, "episode" if found.run.groups is None else "group"))
     if found.densities == "estimated":
@@ -76,7 +86,7 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     moved = (
         "Mean moved and noise moved: how far the rung's mean action and its noise have moved from "
-        "the logging policy (0 %) towards the learned policy (100 %)."
+        "the logging policy (0%) towards the learned policy (100%)."
     )
     return Section(
         "May it be deployed?",
@@ -96,8 +106,9 @@ def _estimates(found: RunEvaluation) -> Section:
     rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
-        f"Improvement of rung {chosen} by each estimator. Each bound is for this rung alone, "
-        f"without a correction for judging several. The verdict uses the {rests_on} estimate. The "
+        f"Improvement of rung {chosen} by each estimator. The verdict uses the {rests_on} "
+        f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, since "
+        f"they hold for all rungs at the same time. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
         f"value function; their bounds ignore the error of that fit, so they are too narrow."
         f"{sampled(found)}"
@@ -131,8 +142,8 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "For each time step: how many logged episodes count as evidence about the learned policy, "
-        "if only the steps so far are used."
+        "For each time step t: how many logged episodes count as evidence about the learned "
+        "policy, judged by their steps up to t only."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -181,18 +192,19 @@ def _model(key: Any, opened: OpenRun) -> Section:
             Picture(
                 "model-steps",
                 pictures.predicted(steps),
-                "One step ahead. Above: predicted against logged change. Below: for each "
-                "logged step the model generates many possible changes; the histogram shows "
-                "where the real change ranks among them. If it is flat, the model's uncertainty "
-                "is right; with a hump in the middle the model is too uncertain; if it is high at "
-                "both ends, too sure.",
+                "One step ahead. Above: predicted against logged change of each observation, "
+                "from one step to the next. Below: for each logged step the model generates many "
+                "possible changes, and the histogram shows where the logged change ranks among "
+                "them. A flat histogram means that the model's uncertainty is right, a hump in the "
+                "middle that it is too large, and peaks at both ends that it is too small.",
             ),
             Picture(
                 "model-bands",
                 pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
                 "Many steps ahead: the model predicts whole episodes from their first state and "
-                "the logged actions. Lines: median of the model's and of the logged episodes. "
-                "Bands: 5th to 95th percentile at each step, over the episodes still running.",
+                "the logged actions. Lines: the median of the predicted episodes, and the median "
+                "of the logged episodes. Bands: 5th to 95th percentile at each step, over the "
+                "episodes still running.",
             ),
         ],
     )
@@ -247,5 +259,6 @@ def _health(opened: OpenRun) -> Section:
 
 def _settings(run: Path) -> Section:
     header = folder.header(run)
-    rows = [[k, str(v)] for part in ("settings", "versions") for k, v in header[part].items()]
+    rows = [[k, UNSET[k] if k in UNSET and not v else str(v)]
+            for part in ("settings", "versions") for k, v in header[part].items()]  # fmt: skip
     return Section("Settings and versions", [Table(["", ""], rows)])

@@ -27,6 +27,7 @@ FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Cost of the default on Swimmer logs and two cores (`benchmarks/cost.py`): megabytes in total and
 # per thousand transitions, seconds of fitting and compiling, and seconds per iteration.
 MEGABYTES, MEGABYTES_MORE, SECONDS, SECONDS_MORE = 720, 2.2, 30, 0.15
+SAME_REWARD = 0.99  # R² from which computed and logged rewards count as the same
 COPIES = 1.5  # copies of a padded log in memory while it is read
 
 
@@ -194,7 +195,7 @@ def _truth(log: Trajectories, labels: Labels, policy: Policy | None) -> Iterator
     for found, by_much in refuted:
         yield Finding(FATAL if by_much else WARNING, "log-densities", f"wrong for {found}", fix)
     if not refuted:
-        yield Finding(NOTE, "log-densities", "the actions do not contradict them")
+        yield Finding(NOTE, "log-densities", "consistent with the logged actions")
     fix = "Judge by episodes like future ones: import only the later part, or name controllers"
     for found in drifts(log, labels):
         yield Finding(WARNING, "drift", f"in {found}", fix)
@@ -219,8 +220,10 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
     off = np.abs(known - logged)
     worst = np.argwhere(mask)[int(off.argmax())]
     r2 = 1 - np.mean((known - logged) ** 2) / max(logged.var(), 1e-12)
-    found = f"R² {r2:.4f}; largest difference in episode {worst[0]}, step {worst[1]}: "
-    found += f"{known[off.argmax()]:.4g} computed, {logged[off.argmax()]:.4g} logged"
+    found = f"R² {r2:.4f}; largest difference {off.max():.2g}, in episode {worst[0]}, "
+    found += f"step {worst[1]}"
+    if r2 < SAME_REWARD:
+        found += f": {known[off.argmax()]:.4g} computed, {logged[off.argmax()]:.4g} logged"
     if logged.std() == 0 and off.max() <= 1e-5 * (1 + abs(logged[0])):
         yield Finding(
             WARNING, "reward", f"constant, {logged[0]:.4g}", "Only ends can be learned from"
@@ -228,7 +231,7 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
     elif r2 < 0.5:
         fix = "The task's reward is not the logged one: fix the function or the units"
         yield Finding(FATAL, "reward", found, fix)
-    elif r2 < 0.99:
+    elif r2 < SAME_REWARD:
         yield Finding(WARNING, "reward", found, "Look at the worst step: what does it miss?")
     else:
         yield Finding(NOTE, "reward", found)
@@ -291,8 +294,8 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
         yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
         return
     ess, k, _ = evaluation.support(policy, log)
-    found = f"{ess:.1f} of {log.n_trajectories} episodes count for the starting policy"
-    found += f", Pareto-k {k:.2f} (good below 0.7)"
+    found = f"{ess:.4g} of {log.n_trajectories} episodes count as evidence about the policy "
+    found += f"that training starts from; Pareto-k {k:.2f} (good below 0.7)"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)
