@@ -27,7 +27,7 @@ def models_are_worth_it_on_swimmer() -> bool:
 
 
 @says("results.md", "No policy was put in charge that earns less")
-@says("README.md", "none earned less in fresh episodes than the one before it")
+@says("README.md", "none of the new policies earned less than the policy that it replaced")
 def no_campaign_made_things_worse() -> bool:
     rows = [row for way in ("models", "free") for row in campaign_rows("swimmer", way)]
     count, worse = deployments(rows)
@@ -48,7 +48,7 @@ def minigolf_keeps_its_noise() -> bool:
 
 
 @says("results.md", "Trials that models choose cover")
-@says("README.md", "Of its improvement over the PID, our campaigns reach")
+@says("README.md", "of its improvement over the PID on the reactor")
 def models_are_worth_it_in_process_control() -> bool:
     shares = {
         way: [share_of_the_way(name, way).mean() for name in ("reactor", "four_tanks")]

@@ -147,6 +147,7 @@ def same(apart: float) -> Reason | None:
     return None
 
 
+FURTHER = "Deploy the certified policy with its noise, and log again: a new log can show more"
 NEARER = "Evaluate a policy closer to the logging policy, or collect a new log with one"
 BOUNDS = "Declare bounds on the return, Task(..., returns=(low, high)), or log more episodes"
 
@@ -201,7 +202,7 @@ def verdict_of(
         condition += ", assuming that observations are Markov"
     if gain.low > 0:
         why = f"the improvement is at least {gain.low:.4g} {condition}"
-        advice = "Deploy the certified policy with its noise; its own log can then show more"
+        advice = FURTHER
         return Verdict(DEPLOY, why, advice, *parts, n, None if guaranteed else gain.low * n / RARE)
     if losing:
         why = f"it is worse by at least {-gain.high:.4g} {condition}"

@@ -57,10 +57,10 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
     why = f"{verdict.why[:1].upper()}{verdict.why[1:]}. {verdict.advice}."
     notes = [
         "The logging policy is the controller that made the log; the learned policy is the one "
-        "that training ended with. gamps judged a ladder of policies between the two, called "
-        f"rungs. It judged each as it acts, noise included, on {n} episodes of {found.by} that "
-        "training never saw, and fixed the rungs before it used these episodes. All lower bounds "
-        "below hold at the same time, with the confidence of the verdict."
+        "that training ended with. The rungs are policies between these two. They were chosen "
+        "first. Then each rung was judged, with the noise of its actions, on "
+        f"{n} episodes of {found.by} that training never saw. All the lower bounds hold at the "
+        "same time, with the confidence of the verdict."
     ]
     if found.number > 1:
         notes.append(
@@ -142,8 +142,8 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "For each time step t: how many logged episodes count as evidence about the learned "
-        "policy, judged by their steps up to t only."
+        "For each time step: how many logged episodes would count as evidence about the learned "
+        "policy if every episode ended there."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -195,8 +195,9 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 "One step ahead. Above: predicted against logged change of each observation, "
                 "from one step to the next. Below: for each logged step the model generates many "
                 "possible changes, and the histogram shows where the logged change ranks among "
-                "them. A flat histogram means that the model's uncertainty is right, a hump in the "
-                "middle that it is too large, and peaks at both ends that it is too small.",
+                "them. If the histogram is flat, the model's uncertainty is right. If there is a "
+                "hump in the middle, the uncertainty is too large; if there are peaks at both "
+                "ends, it is too small.",
             ),
             Picture(
                 "model-bands",
