@@ -37,7 +37,7 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     (
         ("Can you write down", "the reward?"),
         "no",
-        ("Leave --task out: it is", "estimated from the log"),
+        ("Leave --task out: gamps", "estimates it from the log"),
     ),
     (("Does the log fit", "into memory?"), "no", ("gamps train --stream", "")),
     (

@@ -48,7 +48,7 @@ def minigolf_keeps_its_noise() -> bool:
 
 
 @says("results.md", "Trials that models choose cover")
-@says("README.md", "of its improvement over the PID on the reactor")
+@says("README.md", "of the yardstick's improvement over the PID on the reactor")
 def models_are_worth_it_in_process_control() -> bool:
     shares = {
         way: [share_of_the_way(name, way).mean() for name in ("reactor", "four_tanks")]

@@ -58,8 +58,8 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
     notes = [
         "The logging policy is the controller that made the log; the learned policy is the one "
         "that training ended with. The rungs are policies between these two. They were chosen "
-        "first. Then each rung was judged, with the noise of its actions, on "
-        f"{n} episodes of {found.by} that training never saw. All the lower bounds hold at the "
+        f"first. Then each rung, acting with its noise, was judged on {n} episodes of {found.by} "
+        "that training never saw. All the lower bounds hold at the "
         "same time, with the confidence of the verdict."
     ]
     if found.number > 1:
@@ -81,8 +81,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
     )
     if promised is not None:
         caption += (
-            " Crosses: what the fitted models say of the same rungs. The verdict does not use "
-            "them; where they are far from the dots, do not believe what the models promise."
+            " Crosses: what the fitted models say of the same rungs. The verdict does not use the "
+            "crosses. Where a cross is far from the estimate of its rung, do not believe what the "
+            "models promise."
         )
     moved = (
         "Mean moved and noise moved: how far the rung's mean action and its noise have moved from "
@@ -142,8 +143,8 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "For each time step: how many logged episodes would count as evidence about the learned "
-        "policy if every episode ended there."
+        "How many logged episodes count as evidence about the learned policy, if only the steps "
+        "up to the one shown are used."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -192,8 +193,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
             Picture(
                 "model-steps",
                 pictures.predicted(steps),
-                "One step ahead. Above: predicted against logged change of each observation, "
-                "from one step to the next. Below: for each logged step the model generates many "
+                "One step ahead. Above: how each observation changes from one step to the next, as "
+                "predicted and as logged. Below: for each logged step the model generates many "
                 "possible changes, and the histogram shows where the logged change ranks among "
                 "them. If the histogram is flat, the model's uncertainty is right. If there is a "
                 "hump in the middle, the uncertainty is too large; if there are peaks at both "
