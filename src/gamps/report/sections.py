@@ -144,7 +144,7 @@ def _support(run: Path, opened: OpenRun) -> Section:
     title = "How much the log says about the learned policy"
     effective = (
         "How many logged episodes count as evidence about the learned policy, if only the steps "
-        "up to the one shown are used."
+        "1 to t of each episode are used; t is the horizontal axis."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -195,10 +195,10 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
                 "predicted and as logged. Below: for each logged step the model generates many "
-                "possible changes, and the histogram shows where the logged change ranks among "
-                "them. If the histogram is flat, the model's uncertainty is right. If there is a "
-                "hump in the middle, the uncertainty is too large; if there are peaks at both "
-                "ends, it is too small.",
+                "possible changes; the rank of the logged change is the share of them that are "
+                "smaller. If the model's uncertainty is right, all ranks are equally frequent, and "
+                "the histogram is flat. A hump in the middle: the uncertainty is too large. Peaks "
+                "at both ends: it is too small.",
             ),
             Picture(
                 "model-bands",
