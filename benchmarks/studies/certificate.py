@@ -36,6 +36,7 @@ CASES = (
     "pendulum-100", "pendulum-400", "gridworld-250", "gridworld-1000",
 )  # fmt: skip
 LADDERS = ("ladder", "noise alone", "markov")
+TOGETHER = 4  # logs whose programs are kept
 HERE = "benchmarks.studies.certificate"
 
 
@@ -270,7 +271,14 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
                 "lows": lows, "counted": counted, "above": any(above),
             })  # fmt: skip
         result[name] = {"rungs": [rung[:2] for rung in rungs], "gains": gains, "judged": judged}
+    forget_programs(seed)
     return result
+
+
+def forget_programs(seed: int) -> None:
+    """After every few logs: the programs of dozens would fill a process's memory map."""
+    if seed % TOGETHER == TOGETHER - 1:
+        jax.clear_caches()
 
 
 def _row(found: list[dict[str, Any]], name: str) -> dict[str, Any]:

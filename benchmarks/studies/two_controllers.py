@@ -7,7 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.studies.certificate import HALF, collect_log, setting, trained, truth
+from benchmarks.studies.certificate import (
+    HALF,
+    collect_log,
+    forget_programs,
+    setting,
+    trained,
+    truth,
+)
 from gamps import datasets
 from gamps._utils import console, figures
 from gamps.datasets.dataset import together
@@ -18,7 +25,6 @@ from gamps.runs.resolve import task_of
 CASES = ("minigolf-50", "minigolf-200", "tanks30-50", "tanks30-200")
 WAYS = ("better half", "poor first", "poor last")
 POOR = {"minigolf": 1.5, "tanks30": 0.3}  # the poor controller's share of the good one's weights
-TOGETHER = 4  # logs whose programs are kept
 CLOSE = 0.05  # of the distance from the better controller to the better half's policy
 
 
@@ -115,8 +121,7 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     for way, log in data.items():
         _, policy, _ = trained(at, log, arguments, HALF)
         result[way] = float(truth(at, policy, at.steps).mean())
-    if seed % TOGETHER == TOGETHER - 1:
-        jax.clear_caches()  # or the programs of many logs fill a process's memory map
+    forget_programs(seed)
     return result
 
 
