@@ -57,10 +57,10 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
     why = f"{verdict.why[:1].upper()}{verdict.why[1:]}. {verdict.advice}."
     notes = [
         "The logging policy is the controller that made the log; the learned policy is the one "
-        "that training ended with. The rungs are policies between these two. They were chosen "
-        f"first. Then each rung, acting with its noise, was judged on {n} episodes of {found.by} "
-        "that training never saw. All the lower bounds hold at the "
-        "same time, with the confidence of the verdict."
+        "that training ended with. The rungs are policies between these two. Each rung, noise "
+        f"included, was judged by {n} logged episodes of {found.by} that training never saw. The "
+        "rungs were chosen before any of these episodes was looked at. All the lower bounds hold "
+        "at the same time, with the confidence of the verdict."
     ]
     if found.number > 1:
         notes.append(
@@ -195,8 +195,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
                 "predicted and as logged. Below: for each logged step the model generates many "
-                "possible changes; the rank of the logged change is the share of them that are "
-                "smaller. If the model's uncertainty is right, all ranks are equally frequent, and "
+                "possible changes. The rank is the share of these that are smaller than the logged "
+                "change. If the model's uncertainty is right, all ranks are equally frequent, and "
                 "the histogram is flat. A hump in the middle: the uncertainty is too large. Peaks "
                 "at both ends: it is too small.",
             ),
