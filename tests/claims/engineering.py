@@ -81,18 +81,18 @@ def the_order_of_the_norm_is_nothing() -> bool:
     return len({row["final"]["mean"] for row in load("qnorm")["results"].values()}) == 1
 
 
-@says("scale.md", "and the time is rollouts")
+@says("scale.md", "and rollouts take the time")
 def the_time_is_rollouts() -> bool:
     rest, step = scale.constants()
     return 2 * scale.M * scale.H * step > 5 * scale.PASSES * rest
 
 
-@says("scale.md", "Draw one pair in a hundred and it is a matter of one machine")
+@says("scale.md", "with one pair in a hundred, one machine is enough")
 def one_machine_is_enough() -> bool:
     return scale.core_seconds(1e9, 0.01) / scale.CORES / scale.SHARE < 600
 
 
-@says("scale.md", "kB, whatever the log; of shards also")
+@says("scale.md", "kB, whatever the length of the log; on shards")
 def the_network_does_not_grow() -> bool:
     sent = [cell["wire"] for cell in load("scale")["results"]["wire"].values()]
     return max(sent) < 1.01 * min(sent)
