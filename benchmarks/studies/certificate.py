@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,20 +125,13 @@ def certificate(
     if quick:
         logs, cases, iterations = 2, ("tanks30-100",), 8
     out = fresh_folder(out, "certificate", overwrite=overwrite)
-    cells = {
-        f"{case}-{seed}": dict(
-            problem=case.split("-")[0], episodes=int(case.split("-")[1]), seed=seed,
-            iterations=iterations,
-        )
-        for case in cases
-        for seed in range(first, first + logs)
-    }  # fmt: skip
-    with console.bar("certificate", len(cells)) as advance:
-        found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
-    rows = {}
-    for case in cases:
-        of = [found[f"{case}-{seed}"] for seed in range(first, first + logs)]
-        rows[case] = {name: _row(of, name) for name in LADDERS} | {"learner": __version__}
+    found = by_case(
+        cell, "certificate", cases, range(first, first + logs), iterations, out, workers
+    )
+    rows = {
+        case: {name: _row(of, name) for name in LADDERS} | {"learner": __version__}
+        for case, of in found.items()
+    }
     if earlier is not None:
         known = json.loads(earlier.read_text(encoding="utf-8"))["results"]
         rows = {case: row for case in CASES if (row := rows.get(case, known.get(case)))}
@@ -168,6 +162,29 @@ def certificate(
     console.save(
         out, "certificate", settings=settings, results=rows, paper=paper, figure=figure, table=table
     )
+
+
+def by_case(
+    function: Callable[[dict[str, Any]], dict[str, Any]],
+    title: str,
+    cases: tuple[str, ...],
+    seeds: range,
+    iterations: int,
+    out: Path,
+    workers: int,
+) -> dict[str, list[dict[str, Any]]]:
+    """What a function finds on every log of every case; finished cells are kept in the folder."""
+    cells = {
+        f"{case}-{seed}": dict(
+            problem=case.split("-")[0], episodes=int(case.split("-")[1]), seed=seed,
+            iterations=iterations,
+        )
+        for case in cases
+        for seed in seeds
+    }  # fmt: skip
+    with console.bar(title, len(cells)) as advance:
+        found = run_cells(function, cells, out / "cells", workers=workers, advance=advance)
+    return {case: [found[f"{case}-{seed}"] for seed in seeds] for case in cases}
 
 
 def collect_log(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajectories:

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.studies.certificate import (
     HALF,
+    by_case,
     collect_log,
     forget_programs,
     setting,
@@ -18,7 +19,7 @@ from benchmarks.studies.certificate import (
 from gamps import datasets
 from gamps._utils import console, figures
 from gamps.datasets.dataset import together
-from gamps.paper.cells import fresh_folder, run_cells
+from gamps.paper.cells import fresh_folder
 from gamps.policies import Policy
 from gamps.runs.resolve import task_of
 
@@ -59,20 +60,9 @@ def two_controllers(
     if quick:
         logs, cases, iterations = 2, ("tanks30-50",), 8
     out = fresh_folder(out, "two_controllers", overwrite=overwrite)
-    cells = {
-        f"{case}-{seed}": dict(
-            problem=case.split("-")[0], episodes=int(case.split("-")[1]), seed=seed,
-            iterations=iterations,
-        )
-        for case in cases
-        for seed in range(first, first + logs)
-    }  # fmt: skip
-    with console.bar("two controllers", len(cells)) as advance:
-        found = run_cells(cell, cells, out / "cells", workers=workers, advance=advance)
-    rows = {}
-    for case in cases:
-        each = [found[f"{case}-{seed}"] for seed in range(first, first + logs)]
-        rows[case] = _row(each)
+    seeds = range(first, first + logs)
+    found = by_case(cell, "two controllers", cases, seeds, iterations, out, workers)
+    rows = {case: _row(each) for case, each in found.items()}
     table = console.rich_table(
         f"Return of what is learned, {logs} logs each",
         ["", "good controller", "poor", *WAYS, "poor first - better half", "poor last - ..."],
