@@ -37,7 +37,7 @@ def ladder(
     names = [f"{rung.share:.0%}\n{rung.spread:.0%}" for rung in rungs]
     axes[0, 0].set_xticks(range(len(rungs)), [""] * len(rungs))
     axes[1, 0].set_xticks(range(len(rungs)), names)
-    axes[1, 0].set_xlabel("share of the way to the learned mean, and to its deviation")
+    axes[1, 0].set_xlabel("mean moved, and noise moved, towards the learned policy")
     return figure
 
 
@@ -60,8 +60,8 @@ def estimates(by_name: Mapping[str, Any], chosen: str) -> Any:
 def learning(lines: Sequence[Mapping[str, Any]]) -> Any:
     """Draw what training reported, iteration by iteration."""
     titles = {
-        "estimate": "return, as estimated",
-        "ess": "effective trajectories",
+        "estimate": "predicted return",
+        "ess": "effective episodes",
         "gradient_norm": "norm of the gradient",
         "model_loss": "loss of the model",
     }
@@ -87,8 +87,8 @@ def over_time(weighing: Weighing, *, weights: bool) -> Any:
     figure, axes = panels(1, 1 + weights, width=4.2, height=2.8)
     steps = np.arange(len(weighing.ess))
     axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes still running")
-    axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, new policy")
-    axes[0, 0].set(xlabel="step", ylabel="episodes", yscale="log")
+    axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, learned policy")
+    axes[0, 0].set(xlabel="step t", ylabel="episodes", yscale="log")
     axes[0, 0].set_ylim(bottom=0.7)
     axes[0, 0].legend(frameon=False, fontsize=8)
     if not weights:

@@ -128,9 +128,9 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "During training: the return that the models predict, before and after correcting for "
-        "their error on the log; effective number of episodes; norm of the gradient; loss of the "
-        "model."
+        "Iteration by iteration: the return that the models predict, with the correction for "
+        "their error on the log shaded; the number of episodes that count as evidence about the "
+        "policy; the norm of the gradient; and the loss of the model, if it is fitted again."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -143,8 +143,8 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "How many logged episodes count as evidence about the learned policy, if only the steps "
-        "1 to t of each episode are used; t is the horizontal axis."
+        "How many logged episodes count as evidence about the learned policy, if each episode "
+        "counts only up to step t."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
