@@ -87,7 +87,9 @@ def over_time(weighing: Weighing, *, weights: bool) -> Any:
     figure, axes = panels(1, 1 + weights, width=4.2, height=2.8)
     steps = np.arange(len(weighing.ess))
     axes[0, 0].plot(steps, weighing.episodes, color=GREY, label="episodes still running")
-    axes[0, 0].plot(steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, learned policy")
+    axes[0, 0].plot(
+        steps, np.maximum(weighing.ess, 1e-3), color=NEW, label="effective, learned policy"
+    )
     axes[0, 0].set(xlabel="step t", ylabel="episodes", yscale="log")
     axes[0, 0].set_ylim(bottom=0.7)
     axes[0, 0].legend(frameon=False, fontsize=8)
