@@ -17,6 +17,7 @@ from gamps.cli import main
 from gamps.deployment import load
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import CertificateError, CheckpointError
+from gamps.policies import log_probs
 from gamps.runs import SearchTraining, TrainSpec, certificate, start
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.open_run import open_run
@@ -167,6 +168,29 @@ def test_what_is_assumed_is_part_of_the_question(run):
     policy, known = certificate.certified(run, open_run(run).ends)
     assert known["question"] == kept["question"]
     assert certificate.sha256_of(policy) == kept["policy_sha256"]
+
+
+def test_declared_bounds_of_the_return_are_another_question(run, capsys):
+    """With them the bound is the guaranteed one: by hand, and stricter than the usual one."""
+    held_out = open_run(run).held_out
+    returns = np.asarray(held_out.rewards, np.float64) @ 0.98 ** np.arange(held_out.n_steps)
+    lowest, highest = float(np.floor(returns.min())), 0.0
+    usual = evaluate_run(run).evaluation.judged
+    found = evaluate_run(run, returns=(lowest, highest))
+    assert found.number == 2
+    error = 0.025 / len(found.rungs)
+    for rung, one, before in zip(found.rungs, found.evaluation.judged, usual, strict=True):
+        both = (log_probs(p, held_out).sum(axis=1) for p in (rung.policy, tanks.policy()))
+        ratios = np.exp(np.subtract(*map(np.asarray, both)))
+        low = evaluation.guaranteed_gain(
+            ratios, returns, lowest=lowest, highest=highest, confidence=1 - error
+        )
+        assert one.improvement.low == pytest.approx(low, abs=1e-4)
+        assert one.improvement.low < before.improvement.low
+    assert found.evaluation.verdict.unseen_loss is None
+    capsys.readouterr()
+    assert status("evaluate", run, "--returns", returns.min() + 1, highest) == 2
+    assert "range of returns" in capsys.readouterr().err
 
 
 def test_a_judgement_that_shows_nothing_takes_the_certificate_back(run):

@@ -155,7 +155,7 @@ def test_a_run_judged_by_another_log(logged, capsys):
     datasets.save("tanks/more-v0", more, tanks.policy(), discount=0.98)
     main(["report", run, "--log", "tanks/more-v0"])
     shown = " ".join(checked((logged / "run" / "report.html").read_text(encoding="utf-8")).text)
-    assert "80 episodes of tanks/more-v0 that training never saw" in shown
+    assert "80 logged episodes of tanks/more-v0 that training never saw" in shown
 
     # The old log with six new episodes: those of the run do not count, held out or not.
     fresh = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=6, steps=12)

@@ -35,6 +35,7 @@ def evaluate(
     assume: evaluation.Assumption = "nothing",
     against: Against = "newest",
     confidence: float = 0.95,
+    returns: tuple[float, float] | None = None,
     details: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
@@ -59,14 +60,17 @@ def evaluate(
       against: newest compares with the controller that made the last episode, on its episodes;
         all compares with all that made the log. It matters if gamps import was told of several.
       confidence: confidence that no bound is wrong.
+      returns: the least and the largest return that an episode can have, discounted, if you know
+        them for sure. The verdict is then stricter, and holds however rare the losing episodes are.
       details: also show estimates of the chosen rung other than the one behind the verdict.
       json_: print everything as JSON; other estimates only with --details.
     """
     say_imports(run)
     with console.bar("evaluate", 1) as advance:
         found = evaluate_run(
-            run, log=log, assume=assume, against=against, confidence=confidence, details=details
-        )
+            run, log=log, assume=assume, against=against, confidence=confidence,
+            returns=returns, details=details,
+        )  # fmt: skip
         advance("judged")
     verdict, judged = found.evaluation.verdict, found.evaluation.judged
     if json_:

@@ -24,6 +24,7 @@ def report(
     log: str = "",
     assume: Assumption = "nothing",
     confidence: float = 0.95,
+    returns: tuple[float, float] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write one page about a run: the verdict, how it learned, its evidence, what will change.
@@ -42,6 +43,7 @@ def report(
       log: as in gamps evaluate.
       assume: as in gamps evaluate.
       confidence: as in gamps evaluate.
+      returns: as in gamps evaluate.
       overwrite: replace an earlier report.
     """
     target, folder = run / PAGE, run / PICTURES
@@ -54,7 +56,9 @@ def report(
         return
     say_imports(run)
     with console.bar("report", 3) as advance:
-        found = evaluate_run(run, log=log, assume=assume, confidence=confidence, details=True)
+        found = evaluate_run(
+            run, log=log, assume=assume, confidence=confidence, returns=returns, details=True
+        )
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")

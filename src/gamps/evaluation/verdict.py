@@ -149,7 +149,7 @@ def same(apart: float) -> Reason | None:
 
 FURTHER = "Deploy the certified policy with its noise, and log again: a new log can show more"
 NEARER = "Evaluate a policy closer to the logging policy, or collect a new log with one"
-BOUNDS = "Declare bounds on the return, Task(..., returns=(low, high)), or log more episodes"
+BOUNDS = "Declare bounds on the return (--returns, or Task(..., returns=...)), or log more episodes"
 
 
 def _log_more(needed: int | None) -> str:
@@ -164,7 +164,8 @@ def rare_failures(verdict: Verdict, unit: str = "episode") -> str:
     return (
         f"Caution: {n} {unit}s can miss a rare failure. If the policy failed in one {unit} in "
         f"{n / RARE:.0f} and lost {verdict.unseen_loss:.4g} each time, that would cancel the "
-        f"certified improvement."
+        f"certified improvement. If you know the lowest and the highest possible return, declare "
+        f"them (--returns): the verdict then holds in spite of such failures."
     )
 
 

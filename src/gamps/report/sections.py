@@ -108,8 +108,8 @@ def _estimates(found: RunEvaluation) -> Section:
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
         f"Improvement of rung {chosen} by each estimator. The verdict uses the {rests_on} "
-        f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, since "
-        f"they hold for all rungs at the same time. The "
+        f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, because "
+        f"they hold for all rungs at the same time, with the verdict's confidence. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
         f"value function; their bounds ignore the error of that fit, so they are too narrow."
         f"{sampled(found)}"
@@ -128,9 +128,10 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "Iteration by iteration: the return that the models predict, with the correction for "
-        "their error on the log shaded; the number of episodes that count as evidence about the "
-        "policy; the norm of the gradient; and the loss of the model, if it is fitted again."
+        "How training went, iteration by iteration. The panels show the return that the models "
+        "predict (the shaded band is the correction for their error on the log), the number of "
+        "episodes that count as evidence about the policy, and the norm of the gradient. Recipes "
+        "that fit the model again in every iteration also have a panel with its loss."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -143,8 +144,9 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "How many logged episodes count as evidence about the learned policy, if each episode "
-        "counts only up to step t."
+        "Each episode is cut off at step t (horizontal axis). The curve shows how many of these "
+        "shortened episodes count as evidence about the learned policy. Where it falls to one, the "
+        "log can no longer judge that policy."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -205,8 +207,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
                 "Many steps ahead: the model predicts whole episodes from their first state and "
                 "the logged actions. Lines: the median of the predicted episodes, and the median "
-                "of the logged episodes. Bands: 5th to 95th percentile at each step, over the "
-                "episodes still running.",
+                "of the logged episodes. Bands: 90% of the predicted episodes, and 90% of the "
+                "logged episodes, lie in them at each step. Only episodes still running count.",
             ),
         ],
     )
@@ -236,7 +238,7 @@ def _difference(opened: OpenRun, new: Policy) -> Section:
         for a in range(before.shape[1])
     ]  # fmt: skip
     states = np.asarray(log.states)[mask].reshape(len(before), -1)
-    caption = f"Actions without noise at the logged states: {name} and the rung in the verdict."
+    caption = f"Mean actions in the logged states: of {name}, and of the rung in the verdict."
     return Section(
         title,
         [

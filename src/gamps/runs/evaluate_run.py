@@ -1,5 +1,6 @@
 """Evaluate a run: judge its ladder, record the verdict, and return the estimates."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -65,6 +66,7 @@ def evaluate_run(
     assume: Assumption = "nothing",
     against: Against = "newest",
     confidence: float = 0.95,
+    returns: tuple[float, float] | None = None,
     details: bool = False,
 ) -> RunEvaluation:
     """Judge a run by its held-out episodes, or by the episodes of another log that are new to it.
@@ -72,10 +74,13 @@ def evaluate_run(
     The judgement is recorded in the run folder. The second question to the same episodes gets half
     of its error, the third a quarter, and so on. If several controllers made the log, the newest's
     episodes judge, and improvement is over that controller; or all episodes judge, and improvement
-    is over what all controllers earned together. With `details` the chosen rung is
-    estimated in other ways too, which takes longer.
+    is over what all controllers earned together. `returns` declares the least and the largest
+    return that an episode can have, in place of what the task says. With `details` the chosen rung
+    is estimated in other ways too, which takes longer.
     """
     run = open_run(folder)
+    if returns is not None:
+        run = run._replace(task=replace(run.task, returns=returns))
     densities, dropped = run.data.densities, 0
     if log:
         if log_sha256(log) == log_sha256(run.spec.log):
@@ -100,6 +105,7 @@ def evaluate_run(
         "confidence": confidence,
         "assume": assume,
     }
+    question |= {} if returns is None else {"returns": list(returns)}
     number = number_of(folder, question)
     error = (1 - confidence) / 2 ** (number - 1)
     evaluated = evaluation.evaluate(
