@@ -43,7 +43,7 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     (
         ("Do episodes last", "hundreds of steps?"),
         "yes",
-        ("The log certifies little:", "campaign --mode trials"),
+        ("If you may try policies:", "campaign --mode trials"),
     ),
     (("May a certified policy", "run and be logged?"), "yes", ("gamps next,", "round by round")),
 ]

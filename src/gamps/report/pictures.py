@@ -22,7 +22,8 @@ def ladder(
     for k, one in enumerate(evaluated.judged):
         certified = k == evaluated.chosen and evaluated.policy is not None
         gain, colour = one.improvement, CERTIFIED if certified else GREY
-        axes[0, 0].plot([k, k], [gain.low, gain.estimate], color=colour, linewidth=2.5)
+        if one.refusal is None:
+            axes[0, 0].plot([k, k], [gain.low, gain.estimate], color=colour, linewidth=2.5)
         filled = "none" if one.refusal is not None else colour
         axes[0, 0].plot(k, gain.estimate, "o", color=colour, markerfacecolor=filled)
         axes[1, 0].bar(k, one.support.ess, color=colour, fill=one.refusal is None, width=0.5)
@@ -173,14 +174,14 @@ def predicted(predictions: Predictions) -> Any:
 
 
 def bands(imagined: np.ndarray, going: np.ndarray, log_next: np.ndarray, mask: np.ndarray) -> Any:
-    """Draw imagined (open loop) and logged observations over time, 5 to 95 %."""
+    """Draw predicted (open loop) and logged observations over time, 5 to 95 %."""
     dimensions = _largest(log_next[mask])
     figure, axes = panels(1, len(dimensions), width=2.9, height=2.7)
     steps = np.flatnonzero(mask.sum(axis=0) >= 3)
     for axis, j in zip(axes[0], dimensions, strict=True):
         for values, real, colour, label in (
             (log_next[None, ..., j], mask[None], OLD, "logged"),
-            (imagined[..., j], going & mask, NEW, "imagined"),
+            (imagined[..., j], going & mask, NEW, "predicted"),
         ):
             there = steps[real[:, :, steps].any(axis=(0, 1))]
             shares = [0.05, 0.5, 0.95]
@@ -211,7 +212,7 @@ def actions_along(states: np.ndarray, old: np.ndarray, new: np.ndarray) -> Any:
     for row, a in enumerate(sorted(int(a) for a in moved)):
         for column, j in enumerate(along):
             axis = axes[row, column]
-            for values, colour, label in ((old, OLD, "old"), (new, NEW, "new")):
+            for values, colour, label in ((old, OLD, "logging policy"), (new, NEW, "rung")):
                 axis.scatter(states[some, j], values[some, a], s=4, alpha=0.5, color=colour,
                              label=label, linewidth=0, rasterized=True)  # fmt: skip
             axis.set(xlabel=f"observation[{j}]", ylabel=f"action[{a}]" if column == 0 else "")
@@ -223,7 +224,8 @@ def choices(old: np.ndarray, new: np.ndarray) -> Any:
     """Draw the mean probability of each choice at the logged states."""
     figure, axes = panels(1, 1, width=6.5, height=2.6)
     places = np.arange(old.shape[1])
-    for shift, values, colour, label in ((-0.2, old, OLD, "old"), (0.2, new, NEW, "new")):
+    named = ((-0.2, old, OLD, "logging policy"), (0.2, new, NEW, "rung"))
+    for shift, values, colour, label in named:
         axes[0, 0].bar(places + shift, values.mean(axis=0), 0.4, color=colour, label=label)
     axes[0, 0].set(xlabel="action", ylabel="mean probability", xticks=places)
     axes[0, 0].legend(frameon=False, fontsize=8)

@@ -60,7 +60,8 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         "that training ended with. The rungs are policies between these two. Each rung, noise "
         f"included, was judged by {n} logged episodes of {found.by} that training never saw. The "
         "rungs were chosen before any of these episodes was looked at. All the lower bounds hold "
-        "at the same time, with the confidence of the verdict."
+        "at the same time, with the confidence of the verdict. All returns here are discounted: "
+        "rewards count less the later they come."
     ]
     if found.number > 1:
         notes.append(
@@ -76,8 +77,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     caption = (
         "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
-        "effective episodes, which is how many episodes count as evidence about a rung. Hollow "
-        "rungs cannot be certified; the usual reason is too little evidence."
+        "effective episodes, which is how many episodes count as evidence about a rung; the dotted "
+        "line is the least number. Hollow rungs cannot be certified; the usual reason is too "
+        "little evidence."
     )
     if promised is not None:
         caption += (
@@ -128,10 +130,11 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "How training went, iteration by iteration. The panels show the return that the models "
-        "predict (the shaded band is the correction for their error on the log), the number of "
-        "episodes that count as evidence about the policy, and the norm of the gradient. Recipes "
-        "that fit the model again in every iteration also have a panel with its loss."
+        "How training went, iteration by iteration. Predicted return: what the models predict for "
+        "the policy; at the lower edge of the band, minus the error that they make on the logging "
+        "policy. Effective episodes: how many episodes count as evidence about the policy. Norm of "
+        "the gradient: how steeply the predicted return still rises. Loss of the model: only where "
+        "a recipe fits it in every iteration."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -145,8 +148,8 @@ def _support(run: Path, opened: OpenRun) -> Section:
     title = "How much the log says about the learned policy"
     effective = (
         "Each episode is cut off at step t (horizontal axis). The curve shows how many of these "
-        "shortened episodes count as evidence about the learned policy. Where it falls to one, the "
-        "log can no longer judge that policy."
+        "shortened episodes count as evidence about the learned policy. Where it is near one, the "
+        "log cannot judge that policy."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -207,8 +210,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
                 "Many steps ahead: the model predicts whole episodes from their first state and "
                 "the logged actions. Lines: the median of the predicted episodes, and the median "
-                "of the logged episodes. Bands: 90% of the predicted episodes, and 90% of the "
-                "logged episodes, lie in them at each step. Only episodes still running count.",
+                "of the logged episodes. Bands: at each step, each band holds 90% of its own "
+                "episodes. Episodes that have ended are left out.",
             ),
         ],
     )
