@@ -35,17 +35,21 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     (("Did the controller", "act with noise?"), "no", ("Add a little noise,", "and log again")),
     (("Was each action's", "density logged?"), "no", ("gamps fit-behaviour", "estimates it")),
     (
-        ("Can you write down", "the reward?"),
+        ("Can you write reward and", "end as functions?"),
         "no",
-        ("Leave --task out: gamps", "estimates it from the log"),
+        ("Leave --task out: gamps", "fits them to the log"),
     ),
     (("Does the log fit", "into memory?"), "no", ("gamps train --stream", "")),
     (
         ("Do episodes last", "hundreds of steps?"),
         "yes",
-        ("If you may try policies:", "campaign --mode trials"),
+        ("If uncertified policies may", "run: campaign --mode trials"),
     ),
-    (("May a certified policy", "run and be logged?"), "yes", ("gamps next,", "round by round")),
+    (
+        ("May a certified policy", "run and be logged?"),
+        "yes",
+        ("gamps train, gamps evaluate,", "then rounds of gamps next"),
+    ),
 ]
 
 
@@ -152,16 +156,16 @@ def flow() -> str:
 def choose() -> str:
     """Questions about a log, and what to do."""
     parts, y = [], 6.0
-    for number, (question, answer, then) in enumerate(QUESTIONS):
+    for question, answer, then in QUESTIONS:
         parts += [rect(8, y, 196, 50), rect(262, y, 210, 50, line="none")]
         parts += [text(20, y + 21 + 18 * k, said) for k, said in enumerate(question)]
         parts += [text(274, y + 21 + 18 * k, said) for k, said in enumerate(then)]
         parts += [arrow(f"M204 {y + 25:g}H260"), aside(216, y + 18, answer)]
-        if number < len(QUESTIONS) - 1:
-            other = "no" if answer == "yes" else "yes"
-            parts += [down(106, y + 50, 28), aside(116, y + 70, other)]
+        other = "no" if answer == "yes" else "yes"
+        parts += [down(106, y + 50, 28), aside(116, y + 70, other)]
         y += 80
-    return svg("choose", "Questions about a log, and what to do", y - 20, parts)
+    parts += [rect(8, y, 196, 32, line="none"), text(20, y + 21, "gamps train, gamps evaluate")]
+    return svg("choose", "Questions about a log, and what to do", y + 38, parts)
 
 
 def layers() -> str:

@@ -165,7 +165,7 @@ def rare_failures(verdict: Verdict, unit: str = "episode") -> str:
         f"Caution: {n} {unit}s can miss a rare failure. If the policy failed in one {unit} in "
         f"{n / RARE:.0f} and lost {verdict.unseen_loss:.4g} each time, that would cancel the "
         f"certified improvement. If you know the lowest and the highest possible return, declare "
-        f"them (--returns): the verdict then holds in spite of such failures."
+        f"them (gamps evaluate --returns LOW HIGH): the new verdict then covers such failures."
     )
 
 

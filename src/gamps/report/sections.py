@@ -77,9 +77,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     caption = (
         "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
-        "effective episodes, which is how many episodes count as evidence about a rung; the dotted "
-        "line is the least number. Hollow rungs cannot be certified; the usual reason is too "
-        "little evidence."
+        "effective episodes, which is how many episodes count as evidence about a rung; at least "
+        "as many as the dotted line are needed. Hollow rungs cannot be certified; the usual reason "
+        "is too little evidence."
     )
     if promised is not None:
         caption += (
@@ -113,7 +113,8 @@ def _estimates(found: RunEvaluation) -> Section:
         f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, because "
         f"they hold for all rungs at the same time, with the verdict's confidence. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
-        f"value function; their bounds ignore the error of that fit, so they are too narrow."
+        f"value function; their bounds ignore the error of that fit, so they are too narrow. Each "
+        f"improvement is over what the same estimator says of the logging policy."
         f"{sampled(found)}"
     )
     return Section(
@@ -130,11 +131,10 @@ def _learning(run: Path) -> Section:
     if not lines:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
-        "How training went, iteration by iteration. Predicted return: what the models predict for "
-        "the policy; at the lower edge of the band, minus the error that they make on the logging "
-        "policy. Effective episodes: how many episodes count as evidence about the policy. Norm of "
-        "the gradient: how steeply the predicted return still rises. Loss of the model: only where "
-        "a recipe fits it in every iteration."
+        "How training went, iteration by iteration. Predicted return: the line is what the models "
+        "predict for the policy; the lower edge of the band is this prediction minus the models' "
+        "error on the logging policy. Effective episodes: how many episodes count as evidence "
+        "about the policy. Norm of the gradient: how steeply the predicted return still rises."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -147,9 +147,9 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "Each episode is cut off at step t (horizontal axis). The curve shows how many of these "
-        "shortened episodes count as evidence about the learned policy. Where it is near one, the "
-        "log cannot judge that policy."
+        "Each episode is cut off at step t (horizontal axis). The red curve shows how many of "
+        "these shortened episodes count as evidence about the learned policy. Where it is near "
+        "one, the log cannot judge that policy."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
