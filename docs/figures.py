@@ -35,15 +35,15 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     (("Did the controller", "act with noise?"), "no", ("Add a little noise,", "and log again")),
     (("Was each action's", "density logged?"), "no", ("gamps fit-behaviour", "estimates it")),
     (
-        ("Can you write reward and", "end as functions?"),
+        ("Can you write the reward", "as a function?"),
         "no",
-        ("Leave --task out: gamps", "fits them to the log"),
+        ("Leave --task out: gamps", "fits one to the log"),
     ),
     (("Does the log fit", "into memory?"), "no", ("gamps train --stream", "")),
     (
-        ("Do episodes last", "hundreds of steps?"),
+        ("May new policies be tried", "without a certificate?"),
         "yes",
-        ("If uncertified policies may", "run: campaign --mode trials"),
+        ("gamps campaign", "--mode trials"),
     ),
     (
         ("May a certified policy", "run and be logged?"),

@@ -120,6 +120,8 @@ def _start(function: Callable[..., Any], core: int) -> tuple[Any, Any]:
     context = multiprocessing.get_context("spawn")
     mine, its = context.Pipe()
     x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    # A worker has one core: several threads of NumPy's would wait for each other on it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     process = context.Process(target=_work, args=(its, function, core, x64), daemon=True)
     process.start()
     its.close()  # so that the worker's end closes with the worker

@@ -119,16 +119,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     research = {"reproduce": Command("", "the paper's tables and figures, one command each")}
     groups = {"user": USER, "more": MORE, "research": research}
     text = HELP.format(version=__version__, **{k: listed(v) for k, v in groups.items()})
-    _compile_quickly()
+    _set_up_engines()
     run(words, COMMANDS, prog="gamps", description=text)
 
 
-def _compile_quickly() -> None:
-    """Lower XLA's optimisation level, unless the user has set it.
+def _set_up_engines() -> None:
+    """Lower XLA's optimisation level, and give NumPy one thread, unless the user has set them.
 
     A command spends more time compiling than running, and its programs run as fast: most of their
-    time goes into matrix products, which are not compiled.
+    time goes into matrix products, which are not compiled. NumPy decomposes thousands of small
+    matrices, and several threads on each take longer than one.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_optimization_level" not in flags and "jax" not in sys.modules:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_optimization_level=1".strip()

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from gamps.evaluation import UNSPREAD
+from gamps.evaluation.support import FAIR, LIMITS
 from gamps.evaluation.verdict import (
     BY_STATES,
     DEPLOY,
@@ -77,9 +78,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     caption = (
         "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
-        "effective episodes, which is how many episodes count as evidence about a rung; at least "
-        "as many as the dotted line are needed. Hollow rungs cannot be certified; the usual reason "
-        "is too little evidence."
+        "effective episodes, which is how many episodes count as evidence about a rung. A rung "
+        f"needs at least {LIMITS[FAIR][0]:g} (dotted line). Hollow rungs cannot be certified; the "
+        "usual reason is too little evidence."
     )
     if promised is not None:
         caption += (
@@ -114,7 +115,8 @@ def _estimates(found: RunEvaluation) -> Section:
         f"they hold for all rungs at the same time, with the verdict's confidence. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
         f"value function; their bounds ignore the error of that fit, so they are too narrow. Each "
-        f"improvement is over what the same estimator says of the logging policy."
+        f"improvement is the estimator's value for the rung minus the same estimator's value for "
+        f"the logging policy."
         f"{sampled(found)}"
     )
     return Section(
@@ -134,7 +136,8 @@ def _learning(run: Path) -> Section:
         "How training went, iteration by iteration. Predicted return: the line is what the models "
         "predict for the policy; the lower edge of the band is this prediction minus the models' "
         "error on the logging policy. Effective episodes: how many episodes count as evidence "
-        "about the policy. Norm of the gradient: how steeply the predicted return still rises."
+        "about the policy. Norm of the gradient: how strongly the models still want to change "
+        "the policy."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -149,7 +152,7 @@ def _support(run: Path, opened: OpenRun) -> Section:
     effective = (
         "Each episode is cut off at step t (horizontal axis). The red curve shows how many of "
         "these shortened episodes count as evidence about the learned policy. Where it is near "
-        "one, the log cannot judge that policy."
+        "one, the log cannot judge that policy. The grey curve counts the episodes still running."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
@@ -210,8 +213,9 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.bands(*loop, np.asarray(some.next_states), np.asarray(some.mask)),
                 "Many steps ahead: the model predicts whole episodes from their first state and "
                 "the logged actions. Lines: the median of the predicted episodes, and the median "
-                "of the logged episodes. Bands: at each step, each band holds 90% of its own "
-                "episodes. Episodes that have ended are left out.",
+                "of the logged episodes. Bands: at each step, the blue band contains 90% of the "
+                "logged episodes and the red band 90% of the predicted ones. Episodes that have "
+                "ended by then are left out.",
             ),
         ],
     )
