@@ -39,9 +39,9 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
         "no",
         ("Leave --task out: gamps", "fits one to the log"),
     ),
-    (("Does the log fit", "into memory?"), "no", ("gamps train --stream", "")),
+    (("Does the log fit", "into memory?"), "no", ("Add --stream to", "gamps train")),
     (
-        ("May new policies be tried", "without a certificate?"),
+        ("May untested policies run", "in a Gymnasium env?"),
         "yes",
         ("gamps campaign", "--mode trials"),
     ),

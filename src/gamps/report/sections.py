@@ -60,8 +60,8 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         "The logging policy is the controller that made the log; the learned policy is the one "
         "that training ended with. The rungs are policies between these two. Each rung, noise "
         f"included, was judged by {n} logged episodes of {found.by} that training never saw. The "
-        "rungs were chosen before any of these episodes was looked at. All the lower bounds hold "
-        "at the same time, with the confidence of the verdict. All returns here are discounted: "
+        "rungs were chosen before these episodes judged any policy. All the lower bounds hold at "
+        "the same time, with the confidence of the verdict. All returns here are discounted: "
         "rewards count less the later they come."
     ]
     if found.number > 1:
@@ -150,9 +150,10 @@ def _support(run: Path, opened: OpenRun) -> Section:
     weighed = diagnostics.weighing(policy, log, opened.task.discount, ratio)
     title = "How much the log says about the learned policy"
     effective = (
-        "Each episode is cut off at step t (horizontal axis). The red curve shows how many of "
-        "these shortened episodes count as evidence about the learned policy. Where it is near "
-        "one, the log cannot judge that policy. The grey curve counts the episodes still running."
+        "Suppose that only the first t steps of each episode were known (t: horizontal axis). The "
+        "red curve shows how many episodes would then count as evidence about the learned policy. "
+        "Where it is near one, the log cannot judge that policy. The grey curve counts the "
+        "episodes still running."
     )
     if opened.progress.state.model is None or opened.spec.recipe == "default":
         # Do not draw weights that were not used.
