@@ -188,9 +188,21 @@ def test_declared_bounds_of_the_return_are_another_question(run, capsys):
         assert one.improvement.low == pytest.approx(low, abs=1e-4)
         assert one.improvement.low < before.improvement.low
     assert found.evaluation.verdict.unseen_loss is None
+    kept = json.loads((run / "judgements.jsonl").read_text().splitlines()[-1])
+    assert kept["question"]["returns"] == [lowest, highest]
     capsys.readouterr()
-    assert status("evaluate", run, "--returns", returns.min() + 1, highest) == 2
-    assert "range of returns" in capsys.readouterr().err
+    for words, named in (
+        ((returns.min() + 1, highest), "range of returns"),
+        ((lowest, highest, "--assume", "markov"), "returns"),
+    ):
+        assert status("evaluate", run, "--returns", *words) == 2
+        assert named in capsys.readouterr().err
+    assert len((run / "judgements.jsonl").read_text().splitlines()) == 2
+    assert status("evaluate", run) == 0
+    wide = status("evaluate", run, "--returns", 1e4 * lowest, 1e4)
+    assert wide == 3  # bounds as wide as these show nothing
+    assert "the earlier certificate is gone" in capsys.readouterr().out
+    assert status("evaluate", run) == 0
 
 
 def test_a_judgement_that_shows_nothing_takes_the_certificate_back(run):

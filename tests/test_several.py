@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from gamps import datasets, evaluation
-from gamps.errors import DatasetError
+from gamps.datasets.dataset import together
+from gamps.errors import DatasetError, SettingError
 from gamps.evaluation.ratio_sums import by_group
-from gamps.policies import LinearGaussianPolicy
+from gamps.policies import LinearGaussianPolicy, SoftClipped
 from gamps.runs.build import build
-from gamps.runs.resolve import better_controller, policy_of
+from gamps.runs.resolve import better_controller, features_of, policy_of
 from gamps.runs.spec import TrainSpec
 from gamps.tasks import Task
-from gamps.trajectories import Episode, from_episodes
+from gamps.trajectories import Episode, from_episodes, padded
 
 STD = 0.5
 
@@ -61,13 +62,24 @@ def test_training_starts_at_the_newest_controller():
 def test_the_search_starts_at_an_older_controller_that_is_shown_to_be_better():
     """It is told by its densities; a newest controller that is as good or better stays."""
     worse = dataset(gains=(0.6, 0.1))
-    found = better_controller(worse, policy(0.1), 0.9, 0, worse.trajectories)
+    found = better_controller(worse, policy(0.1), 0.9)
     np.testing.assert_allclose(found.weights, policy(0.6).weights, atol=1e-3)
     for gains in ((0.1, 0.6), (0.4, 0.4)):
         data = dataset(gains=gains)
-        assert better_controller(data, policy(gains[1]), 0.9, 0, data.trajectories) is None
+        assert better_controller(data, policy(gains[1]), 0.9) is None
     one = worse._replace(labels=datasets.Labels())
-    assert better_controller(one, policy(0.1), 0.9, 0, one.trajectories) is None
+    assert better_controller(one, policy(0.1), 0.9) is None
+
+
+def test_an_older_controller_of_other_lengths_or_another_class_is_left_alone():
+    """Longer episodes lose or earn more by themselves; a bent mean is not what the log shows."""
+    rng = np.random.default_rng(1)
+    gains, steps = (0.1,) * 40 + (0.6,) * 40, (2,) * 40 + (4,) * 40  # the shorter lose less
+    log = from_episodes([episode(*both) for both in zip(gains, [rng] * 80, steps, strict=True)])
+    data = dataset(gains=(0.6, 0.1))
+    assert better_controller(data._replace(trajectories=log), policy(0.6), 0.9) is None
+    bent = SoftClipped.of(policy(0.1), -0.3, 0.3)
+    assert better_controller(data, bent, 0.9) is None
 
 
 def test_a_training_knows_both_controllers(monkeypatch):
@@ -101,6 +113,50 @@ def test_bounds_by_groups_cover_where_those_by_episodes_do_not():
             wrong[k] += x.mean() - 1.69 * x.std(ddof=1) / np.sqrt(len(x)) > 0
     assert wrong[1] / each < 0.06
     assert wrong[0] / each > 0.15
+
+
+def test_a_reward_is_told_by_the_action_as_it_was_drawn():
+    """The cost of an action beyond the actuators' limits is in the log, and is not forgotten."""
+    limits = (np.array([-0.3]), np.array([0.3]))
+    rng = np.random.default_rng(3)
+    each = [episode(1.0, rng) for _ in range(150)]
+    each = [one._replace(rewards=-(one.actions[:, 0] ** 2)) for one in each]
+    data = datasets.Dataset(from_episodes(each), policy(1.0), 0.9, None, limits=limits)
+    training = build(TrainSpec("in memory", iterations=1), data)
+    costs = [float(training.task.reward(jnp.zeros(1), jnp.array([a]), jnp.zeros(1)))
+             for a in (0.3, 1.0)]  # fmt: skip
+    assert costs[1] < costs[0] - 0.6  # in truth -.09 and -1
+    kind = training.classes["network"].make(jax.random.key(0), training.trajectories)
+    inside, beyond = (kind.features(jnp.zeros(1), jnp.array([a])) for a in (0.3, 1.0))
+    np.testing.assert_array_equal(inside, beyond)
+
+
+def test_limits_of_logs_that_are_joined():
+    """They are kept if they agree, and a log without any does not forget those of the old one."""
+    small, large = ((np.array([-1.0]), np.array([x])) for x in (1.0, 2.0))
+    one, other = (dataset()._replace(labels=datasets.Labels(), limits=x) for x in (small, large))
+    assert together({"a": one, "b": one}).limits == small
+    assert together({"a": one, "b": other}).limits is None
+    assert together({"a": one, "b": one._replace(limits=None)}).limits is None
+    assert datasets.pooled(one, one._replace(limits=None), "next").limits == small
+    assert datasets.pooled(one, other, "next").limits == large
+    with pytest.raises(SettingError, match="limits"):
+        features_of("", one.trajectories, (np.zeros(2), np.ones(2)))
+
+
+def test_padding_is_not_an_end():
+    """Declared bounds hold for episodes of one length, however long the log's arrays are."""
+    data = dataset(60)
+    log = jax.tree.map(lambda x: x[np.asarray(datasets.newest(data))], data.trajectories)
+    learned, held_out = (jax.tree.map(lambda x, k=k: x[k::2], log) for k in (0, 1))
+    task = Task(lambda s, a, n: -((a[0] - s[0]) ** 2), 0.9, returns=(-60.0, 0.0))
+    found = [
+        evaluation.evaluate(
+            policy(0.7), learned, part, task, behaviour=policy(0.6), details=False
+        ).verdict.improvement.low
+        for part in (held_out, padded(held_out, 9))
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
 def test_a_verdict_by_groups_is_wider():

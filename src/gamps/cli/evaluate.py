@@ -13,6 +13,7 @@ from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
 from gamps.evaluation.verdict import BY_STATES, ROBUST, rare_failures
+from gamps.runs.certificate import CERTIFICATE
 from gamps.runs.evaluate_run import (
     RUNG_HEADER,
     Against,
@@ -62,10 +63,12 @@ def evaluate(
       confidence: confidence that no bound is wrong.
       returns: the least and the largest return that an episode can have, discounted, if you know
         them for sure. The verdict is then stricter, and holds however rare the losing episodes are.
+        It is a question of its own, and does not go with --assume markov or with groups.
       details: also show estimates of the chosen rung other than the one behind the verdict.
       json_: print everything as JSON; other estimates only with --details.
     """
     say_imports(run)
+    before = (run / CERTIFICATE).exists()
     with console.bar("evaluate", 1) as advance:
         found = evaluate_run(
             run, log=log, assume=assume, against=against, confidence=confidence,
@@ -84,6 +87,9 @@ def evaluate(
         print(json.dumps(plain(verdict._asdict() | rest), indent=1))
     else:
         show_verdict(run, found, details=details)
+        if before and not (run / CERTIFICATE).exists():
+            said = "the earlier certificate is gone: to restore it, ask its question again"
+            console.say(said, "yellow")
     sys.exit(STATUS[verdict.word])
 
 
@@ -116,7 +122,7 @@ def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
     console.say(Text.assemble(word, f": {verdict.why}. {verdict.advice}."))
     if verdict.unseen_loss is not None:
         unit = "episode" if found.run.groups is None else "group"
-        console.say(rare_failures(verdict, unit))
+        console.say(rare_failures(verdict, unit, declare=found.takes_bounds))
 
 
 def _details(found: RunEvaluation) -> None:

@@ -45,8 +45,7 @@ def inspect(
     data = datasets.load(log)
     start, outcomes = policy_of(policy, data, 0), None
     if known is None and data.discount is not None:
-        features = features_of("", data.trajectories, data.limits)
-        _, outcomes = task_for("", data, features, 0)
+        _, outcomes = task_for("", data, features_of("", data.trajectories), 0)
     found = inspection.inspect(
         data.trajectories, known, start,
         densities=data.densities, discount=data.discount, outcomes=outcomes,

@@ -12,7 +12,14 @@ from gamps._utils import console, figures
 from gamps._utils.atomic_io import replace_file
 from gamps.runs import folder
 
-SHOWN = ("gradient_norm", "model_loss", "ess", "pareto_k", "estimate", "promise")
+SHOWN = {  # metrics on a terminal, and their names there
+    "gradient_norm": "norm of the gradient",
+    "model_loss": "loss of the model",
+    "ess": "effective episodes",
+    "pareto_k": "Pareto-k",
+    "estimate": "return, estimated",
+    "promise": "return, promised",
+}
 
 
 class Shown:
@@ -38,7 +45,7 @@ class Shown:
         table = console.rich_table(f"iteration {iteration} of {self.total}", ["", "now"])
         for name, value in known.items():
             text = f"{value:.4g}" if np.isfinite(value) else "too thin"
-            table.add_row(name.replace("_", " "), text)
+            table.add_row(SHOWN[name], text)
         line = f"{iteration}/{self.total} "
         line += " ".join(f"{name} {value:.4g}" for name, value in known.items())
         if self.first:  # the first iteration compiles: its time says nothing about the others

@@ -149,8 +149,8 @@ def _train(run: runs.Run, *, tensorboard: bool) -> None:
         if state.promise is not None and state.start is not None:
             console.say(
                 f"the models promise {state.promise:.4g} for the last policy and say "
-                f"{state.start:.4g} for the logging policy; the log says {state.best_promise:.4g} "
-                "for the learned policy", "yellow"
+                f"{state.start:.4g} for the policy that training started from; the log says "
+                f"{state.best_promise:.4g} for the learned policy", "yellow"
             )  # fmt: skip
     elif state.best_promise is not None:
         console.say(f"promised for the learned policy, but not judged: {state.best_promise:.4g}")

@@ -97,6 +97,7 @@ def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
     return new._replace(
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
         discount=old.discount if new.discount is None else new.discount,
+        limits=old.limits if new.limits is None else new.limits,
         labels=Labels(*names, name, count),
     )
 
@@ -135,9 +136,17 @@ def together(logs: Mapping[str, Dataset]) -> Dataset:
     return last._replace(
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *episodes),
         densities="estimated" if estimated else last.densities,
+        # If they differ, models see actions as they were drawn.
+        limits=last.limits if all(_same(data.limits, last.limits) for data in parts) else None,
         labels=last.labels._replace(
             controllers=controllers,
             groups=tuple(g for data in parts for g in data.labels.groups) if grouped else (),
             newest=newest_one,
         ),
     )
+
+
+def _same(one: Limits | None, other: Limits | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -194,6 +194,8 @@ def evaluate(
     if isinstance(held_out, Trajectories):
         whole = held_out
         longest, pieces, sample = whole.n_steps, [whole], lambda _: whole
+        if task.return_bounds(1) is not None:  # no episode is cut off by padding
+            longest = int(np.asarray(whole.mask).sum(axis=1).max())
     else:
         longest, pieces, sample = held_out.longest, held_out, held_out.sample
     counted = counted_steps(max(learned.n_steps, longest), discount)

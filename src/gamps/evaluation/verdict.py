@@ -158,14 +158,25 @@ def _log_more(needed: int | None) -> str:
     return f"Log about {needed} held-out episodes with the logging policy, or use a closer policy"
 
 
-def rare_failures(verdict: Verdict, unit: str = "episode") -> str:
-    """Say what the episodes, or groups, of a *deploy* without declared bounds cannot exclude."""
+def rare_failures(verdict: Verdict, unit: str = "episode", *, declare: bool = True) -> str:
+    """Say what the episodes, or groups, of a *deploy* without declared bounds cannot exclude.
+
+    Args:
+      verdict: the verdict.
+      unit: what is counted: episode or group.
+      declare: whether declaring bounds would help.
+    """
     n = verdict.needed or 0
-    return (
+    said = (
         f"Caution: {n} {unit}s can miss a rare failure. If the policy failed in one {unit} in "
         f"{n / RARE:.0f} and lost {verdict.unseen_loss:.4g} each time, that would cancel the "
-        f"certified improvement. If you know the lowest and the highest possible return, declare "
-        f"them (gamps evaluate --returns LOW HIGH): the new verdict then covers such failures."
+        f"certified improvement."
+    )
+    if not declare:
+        return said
+    return (
+        f"{said} If you know the lowest and the highest possible return, declare them (gamps "
+        "evaluate --returns LOW HIGH): the new verdict then covers such failures."
     )
 
 

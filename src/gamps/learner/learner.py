@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Key
 
 from gamps import search
 from gamps._utils.console import silent
@@ -29,7 +29,6 @@ from gamps.policies import (
     Policy,
     Sharpened,
     estimation,
-    log_probs,
     natural_units,
 )
 from gamps.search import Search
@@ -46,7 +45,6 @@ FALL = 0.1  # the learning rate at the end of training, relative to the start
 UNITS = 2_000  # logged steps used to estimate a parameter's natural unit
 FEW = 20  # with more parameters than this, steps are shortened
 LOOK = 10  # iterations between two estimates of the policy's return
-KNOWN = 1e-3  # largest difference between a policy's log-densities and the logged ones
 BELIEVED = 0.5  # share of a gain on the log that is believed: another policy sees other states
 
 
@@ -90,7 +88,7 @@ class Learner:
         self.classes, self.settings = classes, s
         rewards = np.where(trajectories.mask, np.asarray(trajectories.rewards, np.float64), 0.0)
         powers = float(task.discount) ** np.arange(trajectories.n_steps)
-        own = np.asarray(_made(behaviour, trajectories))
+        own = np.asarray(estimation.made_by(behaviour, trajectories))
         # If several controllers made the log, use the episodes of the one to start from.
         self.shown = float((rewards @ powers)[own if own.any() else ~own].mean())
         self.search = _search(trajectories, task, behaviour, s)
@@ -285,13 +283,6 @@ def _falling_adam(total: int) -> optax.GradientTransformation:
     """Adam with a falling rate; cached, since a new object would be a new program to compile."""
     falling = optax.exponential_decay(1.0, total, FALL)
     return optax.chain(optax.scale_by_adam(), optax.scale_by_schedule(falling))
-
-
-@eqx.filter_jit
-def _made(policy: Policy, log: Trajectories) -> Bool[Array, "N"]:
-    """Which episodes have the densities that the policy gives them."""
-    off = jnp.abs(log_probs(policy, log) - log.behaviour_log_prob)
-    return jnp.max(jnp.where(log.mask, off, 0.0), axis=1) < KNOWN
 
 
 @eqx.filter_jit  # compiling each operation alone would take seconds

@@ -38,6 +38,10 @@ class WithChoice(eqx.Module):
         return concatenated(observation, chosen)
 
 
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
 class WithinLimits(eqx.Module):
     """Observation and action as one vector, with the action clipped as the actuators clip it.
 
@@ -46,18 +50,18 @@ class WithinLimits(eqx.Module):
       high: `[A]`, the largest action that makes a difference.
 
     Examples:
-      >>> features = WithinLimits(jnp.array([-1.0]), jnp.array([1.0]))
+      >>> features = WithinLimits([-1.0], [1.0])
       >>> features(jnp.array([0.5]), jnp.array([3.0])).tolist()
       [0.5, 1.0]
     """
 
-    low: Float[Array, "A"]
-    high: Float[Array, "A"]
+    # In a model the limits are constants, not parameters.
+    low: tuple[float, ...] = eqx.field(static=True, converter=_numbers)
+    high: tuple[float, ...] = eqx.field(static=True, converter=_numbers)
 
     def __call__(self, observation: Float[Array, "D"], action: Float[Array, "A"]) -> Any:
         """`[D + A]`."""
-        # In a model the limits are constants, not parameters.
-        limits = jax.lax.stop_gradient((self.low, self.high))
+        limits = (jnp.asarray(limit, action.dtype) for limit in (self.low, self.high))
         return concatenated(observation, jnp.clip(action, *limits))
 
 

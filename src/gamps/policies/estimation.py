@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from gamps.errors import SettingError
 from gamps.policies import (
@@ -33,6 +33,7 @@ from gamps.trajectories import Episode, Trajectories, flat, from_episodes, valid
 FOLDS = 5
 LEAST_STD = 1e-3  # share of an action's spread: a controller without noise has no density
 CENTRAL = (0.5, 0.8, 0.95)
+MADE = 1e-3  # largest difference between log-densities of a policy and those of its own log
 STEPS, KNOWN = 20, 5e-4  # steps to recognise a policy; tolerance of its log-densities
 
 
@@ -145,6 +146,13 @@ def recognised(policy: Policy, log: Trajectories) -> Policy:
         weights = weights + step[: weights.size].reshape(weights.shape)
         log_std = log_std + np.clip(step[weights.size :], -1.0, 1.0)
     return policy
+
+
+@eqx.filter_jit
+def made_by(policy: Policy, log: Trajectories) -> Bool[Array, "N"]:
+    """Which episodes have the densities that the policy gives them."""
+    off = jnp.abs(log_probs(policy, log) - log.behaviour_log_prob)
+    return jnp.max(jnp.where(log.mask, off, 0.0), axis=1) < MADE
 
 
 def calibration(policy: Policy, log: Trajectories) -> dict[str, float]:

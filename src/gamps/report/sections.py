@@ -70,7 +70,8 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
             "Each further judgement is stricter, so that the error of all of them stays limited."
         )
     if verdict.unseen_loss is not None:
-        notes.append(rare_failures(verdict, "episode" if found.run.groups is None else "group"))
+        unit = "episode" if found.run.groups is None else "group"
+        notes.append(rare_failures(verdict, unit, declare=found.takes_bounds))
     if found.densities == "estimated":
         notes.append(
             "The densities of the log are estimated: every ratio is only as good as that fit, and "

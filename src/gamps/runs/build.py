@@ -88,13 +88,15 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
     start = policy_of(spec.policy, part, spec.seed, data.trajectories)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
     features = features_of(spec.features, data.trajectories, data.limits)
-    task, outcomes = task_for(spec.task, part, features, spec.seed)
+    # Rewards may charge for the action as it was drawn, so they are told by that one.
+    raw = features_of(spec.features, data.trajectories)
+    task, outcomes = task_for(spec.task, part, raw, spec.seed)
     training: Training
     if spec.recipe == "default":
         better = None
         if spec.policy == "behaviour":
             discount = float(task.discount)
-            better = better_controller(part, start, discount, spec.seed, data.trajectories)
+            better = better_controller(part, start, discount)
         training = _default(spec, key, better or start, learned, task, features)
         training.controller = _of_fixed_std(start)
         if isinstance(training, Learner):
@@ -127,7 +129,7 @@ def build_streamed(
     start = policy_of(spec.policy, part, spec.seed)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)
     features = features_of(spec.features, some, sample.limits)
-    task, outcomes = task_for(spec.task, part, features, spec.seed)
+    task, outcomes = task_for(spec.task, part, features_of(spec.features, some), spec.seed)
     if default:
         # Its fits make the same number of updates on any log: more steps would not be drawn.
         learner = _default(spec, key, start, some, task, features)

@@ -45,6 +45,7 @@ class RunEvaluation(NamedTuple):
       rungs: rungs of its ladder, the nearest to the logging policy first.
       evaluation: the verdict on them, and what it rests on.
       against: which of several controllers it is compared with; None if there is only one.
+      assume: what the bounds assume.
     """
 
     run: OpenRun
@@ -57,6 +58,12 @@ class RunEvaluation(NamedTuple):
     rungs: tuple[Rung, ...]
     evaluation: evaluation.Evaluation
     against: Against | None = None
+    assume: Assumption = "nothing"
+
+    @property
+    def takes_bounds(self) -> bool:
+        """Whether declared bounds on the return would make its verdict a guaranteed one."""
+        return self.run.groups is None and self.assume == "nothing"
 
 
 def evaluate_run(
@@ -80,6 +87,9 @@ def evaluate_run(
     """
     run = open_run(folder)
     if returns is not None:
+        if assume == "markov" or (run.groups is not None and not log):
+            problem = "bounds do not help with groups, or with --assume markov"
+            raise SettingError("returns", problem, "Leave one of them out")
         run = run._replace(task=replace(run.task, returns=returns))
     densities, dropped = run.data.densities, 0
     if log:
@@ -105,7 +115,8 @@ def evaluate_run(
         "confidence": confidence,
         "assume": assume,
     }
-    question |= {} if returns is None else {"returns": list(returns)}
+    bounds = {"returns": run.task.returns, "rewards": run.task.rewards}
+    question |= {name: list(pair) for name, pair in bounds.items() if pair is not None}
     number = number_of(folder, question)
     error = (1 - confidence) / 2 ** (number - 1)
     evaluated = evaluation.evaluate(
@@ -141,6 +152,7 @@ def evaluate_run(
         rungs,
         evaluated,
         None if run.newest is None else against,
+        assume,
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gamps import datasets
@@ -16,6 +15,7 @@ from gamps.errors import SettingError
 from gamps.learner import ModelClass
 from gamps.models import Quality, WithChoice, WithinLimits, concatenated, learned_task
 from gamps.policies import Policy, estimation
+from gamps.policies.paths import has_path
 from gamps.runs.spec import MODELS, TrainSpec
 from gamps.tasks import Task
 from gamps.trajectories import Trajectories, episodes_of, returns_of
@@ -120,7 +120,11 @@ def features_of(
             return WithChoice(int(log.actions.max()) + 1)
         if limits is None:
             return concatenated
-        return WithinLimits(*(jnp.asarray(limit, float) for limit in limits))
+        for limit in limits:
+            if limit.shape != log.actions.shape[2:]:
+                problem = f"{limit.tolist()}, for actions of shape {log.actions.shape[2:]}"
+                raise SettingError("limits", problem, "Store one number per entry of an action")
+        return WithinLimits(*(tuple(limit.tolist()) for limit in limits))
     made = features_named(target)
     try:
         shape = jax.eval_shape(made, log.states[0, 0], log.actions[0, 0]).shape
@@ -174,20 +178,17 @@ def policy_of(
     return estimation.fit(jax.random.key(seed), log, target, space=space)
 
 
-def better_controller(
-    data: datasets.Dataset, start: Policy, discount: float, seed: int, space: Trajectories
-) -> Policy | None:
+def better_controller(data: datasets.Dataset, start: Policy, discount: float) -> Policy | None:
     """Return the policy of an older controller that the log shows to be better than the newest.
 
     A search that starts at a poor controller ends near it. Better is a mean return that is higher
-    by two standard errors; the policy must be recognisable by its logged densities.
+    by two standard errors, over episodes as long as the newest's. The policy must be of the newest
+    controller's class, and its densities those of the log.
 
     Args:
       data: the log, with the names of its controllers.
       start: the newest controller.
       discount: γ.
-      seed: seed of the fit.
-      space: a log that contains all choices and numbered states.
 
     Returns:
       The best such policy, or None.
@@ -195,21 +196,20 @@ def better_controller(
     if not data.labels.controllers:
         return None
     names, returns = np.asarray(data.labels.controllers), returns_of(data.trajectories, discount)
-    newest = returns[names == data.labels.newest]
+    lengths = np.asarray(data.trajectories.mask).sum(axis=1)
+    newest, longest = (x[names == data.labels.newest] for x in (returns, lengths))
     best: tuple[float, Policy] | None = None
     for name in dict.fromkeys(data.labels.controllers):
         rows = names == name
         gap = returns[rows].mean() - newest.mean()
         errors = [x.var(ddof=1) / len(x) for x in (returns[rows], newest) if len(x) > 1]
+        if lengths[rows].max() != longest.max():
+            continue
         if len(errors) < 2 or gap <= 2 * math.sqrt(sum(errors)) or (best and gap <= best[0]):
             continue
         log = episodes_of(data.trajectories, np.flatnonzero(rows))
         policy = estimation.recognised(start, log)
-        if policy is start:  # it is not of the newest controller's class
-            target = "choices" if log.actions.dtype.kind == "i" else "affine"
-            fitted = estimation.fit(jax.random.key(seed), log, target, space=space)
-            policy = estimation.recognised(fitted, log)
-            if policy is fitted:
-                continue
-        best = (float(gap), policy)
+        alike = policy is not start and has_path(start, policy)
+        if alike and estimation.made_by(policy, log).all():
+            best = (float(gap), policy)
     return None if best is None else best[1]
