@@ -337,7 +337,7 @@ def test_fair_support_halves_the_error():
     assert fair.support.grade == "fair"
     assert fair.improvement.confidence == pytest.approx(0.975)
     assert fair.word == "deploy"
-    assert "not 0.95: gamps is stricter" in fair.why
+    assert "raised from 0.95, because few" in fair.why
     good, _ = judged(0.1, 400, 1)
     assert good.support.grade == "good"
     assert good.improvement.confidence == 0.95

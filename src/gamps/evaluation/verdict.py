@@ -147,7 +147,7 @@ def same(apart: float) -> Reason | None:
     return None
 
 
-FURTHER = "Deploy the certified policy with its noise, and log again: a new log can show more"
+FURTHER = "Deploy the certified policy with its noise, and log again: a new log can show a further improvement"
 NEARER = "Evaluate a policy closer to the logging policy, or collect a new log with one"
 BOUNDS = "Declare bounds on the return (--returns, or Task(..., returns=...)), or log more episodes"
 
@@ -209,7 +209,7 @@ def verdict_of(
         condition += ", guaranteed by the declared bounds on the return"
     elif best.support.grade == FAIR:
         usual = f"{2 * gain.confidence - 1:.6g}"
-        condition += f" (not {usual}: gamps is stricter when few episodes count as evidence)"
+        condition += f" (raised from {usual}, because few episodes count as evidence)"
     if assume == "markov":
         condition += ", assuming that observations are Markov"
     if gain.low > 0:

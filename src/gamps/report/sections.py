@@ -60,9 +60,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         "The logging policy is the controller that made the log; the learned policy is the one "
         "that training ended with. The rungs are policies between these two. Each rung, noise "
         f"included, was judged by {n} logged episodes of {found.by} that training never saw. The "
-        "rungs were chosen before these episodes judged any policy. All the lower bounds hold at "
-        "the same time, with the confidence of the verdict. All returns here are discounted: "
-        "rewards count less the later they come."
+        "rungs were chosen before these episodes were used to judge any policy. All the lower "
+        "bounds hold at the same time, with the confidence of the verdict. All returns here are "
+        "discounted: rewards count less the later they come."
     ]
     if found.number > 1:
         notes.append(
@@ -113,7 +113,7 @@ def _estimates(found: RunEvaluation) -> Section:
     caption = (
         f"Improvement of rung {chosen} by each estimator. The verdict uses the {rests_on} "
         f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, because "
-        f"they hold for all rungs at the same time, with the verdict's confidence. The "
+        f"they hold for all rungs at the same time, and often with a higher confidence. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
         f"value function; their bounds ignore the error of that fit, so they are too narrow. Each "
         f"improvement is the estimator's value for the rung minus the same estimator's value for "
