@@ -147,7 +147,10 @@ def same(apart: float) -> Reason | None:
     return None
 
 
-FURTHER = "Deploy the certified policy with its noise, and log again: a new log can show a further improvement"
+FURTHER = (
+    "Deploy the certified policy with its noise, and log again: a new log can show a further "
+    "improvement"
+)
 NEARER = "Evaluate a policy closer to the logging policy, or collect a new log with one"
 BOUNDS = "Declare bounds on the return (--returns, or Task(..., returns=...)), or log more episodes"
 
