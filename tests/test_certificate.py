@@ -235,3 +235,27 @@ def test_a_ladder_of_another_policy_is_refused(run):
     (run / "judgements.jsonl").write_text("{")
     with pytest.raises(CertificateError, match="cannot be read"):
         evaluate_run(run)
+
+
+def test_groups_of_another_log_judge_together(run, capsys):
+    """Episodes of one day, twenty times the same: one of them counts, and bounds get wider."""
+    fresh = collect(TwoTanks(), tanks.policy(), jax.random.key(9), n=300, steps=8)
+    days = datasets.Labels(groups=tuple(f"day {i // 10}" for i in range(300)))
+    for name, labels in (("tanks/alone-v0", datasets.Labels()), ("tanks/days-v0", days)):
+        datasets.save(name, fresh, tanks.policy(), discount=0.98, labels=labels, overwrite=True)
+    found = evaluate_run(run, log="tanks/days-v0")
+    assert len(set(found.run.groups)) == 30
+    assert not found.takes_bounds
+    alone = evaluate_run(run, log="tanks/alone-v0")
+    assert alone.run.groups is None
+    assert found.evaluation.judged[0].improvement.low != alone.evaluation.judged[0].improvement.low
+    assert status("evaluate", run, "--log", "tanks/days-v0", "--returns", -9e9, 9e9) == 2
+    assert "groups" in capsys.readouterr().err
+
+
+def test_a_withdrawn_certificate_does_not_come_back(run, capsys):
+    certificate.withdraw(run)
+    assert status("evaluate", run) == 3
+    assert "it was deployed and did harm" in " ".join(capsys.readouterr().out.split())
+    assert status("export", run) == 2
+    assert not (run / certificate.CERTIFICATE).exists()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gamps import datasets
+from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.envs.two_areas import two_areas
 from gamps.errors import DatasetError, SettingError
@@ -63,14 +64,20 @@ def test_missing_densities_are_named_until_they_are_estimated(tmp_path, monkeypa
     log = collect(TwoTanks(), tanks.policy(), KEY, n=10, steps=5)
     with pytest.raises(ValueError, match=r"behaviour_log_prob\[0\]: missing"):
         from_episodes(episodes_of(log))
-    datasets.save("tanks/raw-v0", log, None, discount=0.9, densities="missing")
+    labels = datasets.Labels(groups=tuple(f"day {i // 2}" for i in range(10)))
+    limits = (np.zeros(1), np.ones(1))
+    datasets.save(
+        "tanks/raw-v0", log, None, discount=0.9, densities="missing", labels=labels, limits=limits
+    )
     with pytest.raises(DatasetError, match="gamps fit-behaviour tanks/raw-v0"):
         datasets.load("tanks/raw-v0")
-    episodes, discount, kind = datasets.load_episodes("tanks/raw-v0")
+    *_, discount, kind, _ = datasets.load_episodes("tanks/raw-v0")
     assert (discount, kind) == (0.9, "missing")
-    found = estimation.estimate(KEY, episodes, kinds=("affine",))
-    datasets.save("tanks/day-v0", found.trajectories, found.policy, densities="estimated")
-    assert datasets.load("tanks/day-v0").densities == "estimated"
+    main(["fit-behaviour", "tanks/raw-v0", "--dataset", "tanks/day-v0"])
+    data = datasets.load("tanks/day-v0")
+    assert data.densities == "estimated"
+    assert data.labels == labels
+    np.testing.assert_array_equal(data.limits, limits)
 
 
 def test_settings_are_named():

@@ -95,6 +95,9 @@ def test_harm_is_shown_by_its_own_episodes_and_rolled_back(tmp_path, monkeypatch
     assert not (run / "certificate.json").exists()
     assert (run / "certificate-withdrawn.json").exists()
     assert not (tmp_path / "b").exists()
+    monkeypatch.setattr(rounds, "in_charge", lambda _: policy(0.3))
+    assert rounds.measured(run, calm) is None  # of the policy that is in charge again
+    assert rounds.measured(run, noisy).harm
 
 
 def test_the_test_for_harm_holds_its_rate():

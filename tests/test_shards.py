@@ -132,7 +132,7 @@ def test_choices_stay_whole_numbers(tmp_path):
 
 
 def test_a_stream_is_the_dataset(kept):
-    loaded, _, _ = datasets.load_episodes(NAME)
+    loaded, *_ = datasets.load_episodes(NAME)
     found = stream(NAME)
     assert (found.n_trajectories, found.discount, found.densities) == (60, 0.9, "known")
     for one, other in zip(found.episodes(), loaded, strict=True):

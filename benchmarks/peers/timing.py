@@ -22,7 +22,6 @@ import tyro
 from benchmarks.peers import peers
 from benchmarks.peers.domains import log_of
 
-HERE = Path(__file__).parent
 # The peer that ends best on each log, at its best setting.
 AGAINST = {"minigolf-50": ("cql", 0), "swimmer-100": ("td3bc", 3)}
 
@@ -31,7 +30,7 @@ def ours(name: str, seed: int, folder: Path) -> dict[str, float]:
     """One training in a new process, nothing compiled beforehand."""
     with tempfile.TemporaryDirectory() as cache:
         began = time.perf_counter()
-        command = [sys.executable, str(HERE / "run.py"), "cell", name, "ours", str(seed)]
+        command = [sys.executable, "-m", "benchmarks.peers.run", "cell", name, "ours", str(seed)]
         subprocess.run(  # noqa: S603 - the command is ours
             [*command, "--out", str(folder)],
             env=os.environ | {"XDG_CACHE_HOME": cache},
@@ -51,7 +50,7 @@ def peer(name: str, seed: int, folder: Path, python: str) -> dict[str, float]:
     job = cell | {"log": str(log_of(name, seed, folder / "logs")), "out": str(out)}
     (folder / "jobs.json").write_text(json.dumps([job]))
     began = time.perf_counter()
-    command = [python, str(HERE / "train.py"), str(folder / "jobs.json")]
+    command = [python, str(Path(__file__).with_name("train.py")), str(folder / "jobs.json")]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     whole = time.perf_counter() - began
     seconds = json.loads(out.read_text())["seconds"]

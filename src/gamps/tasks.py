@@ -51,15 +51,25 @@ class Task(eqx.Module):
     returns: tuple[float, float] | None = eqx.field(default=None, static=True, converter=_bounds)
     rewards: tuple[float, float] | None = eqx.field(default=None, static=True, converter=_bounds)
 
-    def return_bounds(self, steps: int) -> tuple[float, float] | None:
+    def return_bounds(self, steps: int | None) -> tuple[float, float] | None:
         """Declared bounds on the return of an episode of at most `steps` steps, or None.
+
+        Without `steps` an episode may last for ever.
 
         Examples:
           >>> Task(lambda s, a, n: 0.0, 0.5, rewards=(-1, 2)).return_bounds(2)
           (-1.5, 3.0)
+          >>> Task(lambda s, a, n: 0.0, 0.5, rewards=(-1, 2)).return_bounds(None)
+          (-2.0, 4.0)
         """
         if self.returns is not None or self.rewards is None:
             return self.returns
-        whole = float(np.sum(float(self.discount) ** np.arange(steps)))
+        discount = float(self.discount)
+        if steps is None and discount == 1:
+            problem = "no episode was cut off, so nothing limits how long one may last"
+            raise SettingError(
+                "rewards", problem, "Give the bounds of the return: returns=(low, high)"
+            )
+        whole = 1 / (1 - discount) if steps is None else float(np.sum(discount ** np.arange(steps)))
         least, most = self.rewards  # an episode may end at once
         return (whole * min(least, 0.0), whole * max(most, 0.0))

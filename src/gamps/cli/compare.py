@@ -11,10 +11,12 @@ import tyro
 
 from gamps import evaluation
 from gamps._utils import console, figures
+from gamps.cli.evaluate import say_if_gone
 from gamps.cli.strangers import say_imports
 from gamps.errors import SettingError
 from gamps.evaluation.support import POOR
 from gamps.evaluation.verdict import ROBUST
+from gamps.runs.certificate import CERTIFICATE
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.open_run import OpenRun
 
@@ -53,8 +55,10 @@ def compare(
     evaluated: dict[str, RunEvaluation] = {}
     with console.bar("compare", len(runs)) as advance:
         for run in runs:
+            had = (run / CERTIFICATE).exists()
             evaluated[str(run)] = evaluate_run(run, confidence=confidence, details=True)
             advance(str(run))
+            say_if_gone(run, had)
     differ = _differing([j.run for j in evaluated.values()])
     pairs = {}
     for a, b in combinations(evaluated, 2):

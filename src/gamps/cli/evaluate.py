@@ -68,7 +68,7 @@ def evaluate(
       json_: print everything as JSON; other estimates only with --details.
     """
     say_imports(run)
-    before = (run / CERTIFICATE).exists()
+    had = (run / CERTIFICATE).exists()
     with console.bar("evaluate", 1) as advance:
         found = evaluate_run(
             run, log=log, assume=assume, against=against, confidence=confidence,
@@ -87,10 +87,15 @@ def evaluate(
         print(json.dumps(plain(verdict._asdict() | rest), indent=1))
     else:
         show_verdict(run, found, details=details)
-        if before and not (run / CERTIFICATE).exists():
-            said = "the earlier certificate is gone: to restore it, ask its question again"
-            console.say(said, "yellow")
+        say_if_gone(run, had)
     sys.exit(STATUS[verdict.word])
+
+
+def say_if_gone(run: Path, had: bool) -> None:
+    """Say that a judgement has taken back the certificate that a run had."""
+    if had and not (run / CERTIFICATE).exists():
+        said = "the earlier certificate is gone: to restore it, ask its question again"
+        console.say(f"{run}: {said}", "yellow")
 
 
 def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:

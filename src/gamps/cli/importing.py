@@ -166,14 +166,14 @@ def fit_behaviour(
       overwrite: replace a dataset of the same name.
     """
     _check(dataset, 1.0, overwrite)
-    episodes, discount, densities = datasets.load_episodes(log)
+    episodes, discount, densities, kept = datasets.load_episodes(log)
     if densities == "known":
         raise SettingError("log", f"{log} already has densities", "Use it without fitting")
     with console.terminal.status("fitting …"):
         found = estimation.estimate(jax.random.key(seed), episodes)
     folder = datasets.save(
         dataset, found.trajectories, found.policy,
-        discount=discount, densities="estimated", overwrite=overwrite,
+        discount=discount, densities="estimated", overwrite=overwrite, **kept,
     )  # fmt: skip
     table = console.rich_table("logging policy, estimated", ["kind", "held-out log-likelihood"])
     for kind, value in found.held_out.items():

@@ -6,13 +6,15 @@ from typing import Annotated
 import tyro
 
 from gamps._utils import atomic_io, console
+from gamps.cli.evaluate import say_if_gone
 from gamps.cli.strangers import say_imports
 from gamps.errors import OutputError
 from gamps.evaluation import Assumption
 from gamps.report import page
 from gamps.report.campaign import campaign_sections, is_campaign
 from gamps.report.sections import sections
-from gamps.runs.evaluate_run import evaluate_run
+from gamps.runs.certificate import CERTIFICATE
+from gamps.runs.evaluate_run import Against, evaluate_run
 
 PAGE, PICTURES = "report.html", "report"
 
@@ -23,6 +25,7 @@ def report(
     *,
     log: str = "",
     assume: Assumption = "nothing",
+    against: Against = "newest",
     confidence: float = 0.95,
     returns: tuple[float, float] | None = None,
     overwrite: bool = False,
@@ -42,6 +45,7 @@ def report(
       run: folder that gamps train or gamps campaign wrote.
       log: as in gamps evaluate.
       assume: as in gamps evaluate.
+      against: as in gamps evaluate.
       confidence: as in gamps evaluate.
       returns: as in gamps evaluate.
       overwrite: replace an earlier report.
@@ -55,10 +59,12 @@ def report(
         _write(run, f"gamps: {run.resolve().name}", "a campaign in rounds", parts)
         return
     say_imports(run)
+    had = (run / CERTIFICATE).exists()
     with console.bar("report", 3) as advance:
         found = evaluate_run(
-            run, log=log, assume=assume, confidence=confidence, returns=returns, details=True
-        )
+            run, log=log, assume=assume, against=against, confidence=confidence,
+            returns=returns, details=True,
+        )  # fmt: skip
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")
@@ -70,6 +76,7 @@ def report(
         advance("put together")
     verdict = found.evaluation.verdict
     console.say(f"{verdict.word}: {verdict.why}. {verdict.advice}.")
+    say_if_gone(run, had)
     _write(run, f"gamps: {run.resolve().name}", subtitle, parts)
 
 

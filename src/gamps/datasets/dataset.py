@@ -94,10 +94,13 @@ def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
     if old.labels.groups and new.labels.groups:
         groups = old.labels.groups + new.labels.groups
     names = (old.labels.observations, old.labels.actions, (*before, *(name,) * more), groups)
+    limits = old.limits or new.limits
+    if old.limits is not None and new.limits is not None and not _same(old.limits, new.limits):
+        limits = None  # models see actions as they were drawn
     return new._replace(
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
         discount=old.discount if new.discount is None else new.discount,
-        limits=old.limits if new.limits is None else new.limits,
+        limits=limits,
         labels=Labels(*names, name, count),
     )
 

@@ -90,13 +90,17 @@ def _load(name: str | Path) -> Dataset:
     return data
 
 
-def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str]:
-    """Read episodes, discount and the kind of densities; does not check density values."""
+def load_episodes(name: str | Path) -> tuple[list[Episode], float | None, str, dict[str, Any]]:
+    """Read episodes, discount, the kind of densities, and what `save` keeps of the log besides.
+
+    It does not check density values.
+    """
     folder = place_of(name)
     metadata, _ = read_metadata(folder / "data")
     check_hashes(folder)
     episodes = list(each_episode(folder / "data", metadata))
-    return episodes, discount_of(metadata), kind_of(metadata)
+    kept = {"labels": labels_of(metadata), "limits": limits_of(metadata)}
+    return episodes, discount_of(metadata), kind_of(metadata), kept
 
 
 def usable_densities(name: str | Path, metadata: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from gamps.evaluation.estimators import Evidence, whole_episode
 from gamps.evaluation.intervals import Interval, checked
 from gamps.evaluation.ratio_sums import Terms, each
 
+ROUNDING = 1e-5  # of a return, as single precision sums it
 MOST_STAKE = 0.75  # largest share of the capital that a bet can lose
 
 
@@ -68,8 +69,7 @@ def guaranteed_gain(
       largest: ratios are truncated here; larger is less biased and needs more episodes.
       confidence: of the bound.
     """
-    _check_bounds(returns, lowest, highest)
-    span = highest - lowest
+    returns, span = _within(returns, lowest, highest), highest - lowest
     gains = (np.minimum(ratios, largest) - 1) * (returns - lowest)
     return betting(gains + span, width=largest * span, confidence=confidence) - span
 
@@ -77,8 +77,7 @@ def guaranteed_gain(
 def _whole(found: Evidence, lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
     """Ratios and returns of whole episodes; refuses cut-off episodes and returns out of bounds."""
     refuse_cut_off(int((~found.seen.all(axis=1)).sum()))
-    returns = found.rewards.sum(axis=1)
-    _check_bounds(returns, lowest, highest)
+    returns = _within(found.rewards.sum(axis=1), lowest, highest)
     return np.exp(whole_episode(found)), returns
 
 
@@ -89,10 +88,13 @@ def refuse_cut_off(count: int) -> None:
         raise SettingError("episodes", problem, "Give episodes of equal length, or that terminated")
 
 
-def _check_bounds(returns: np.ndarray, lowest: float, highest: float) -> None:
-    if returns.min() < lowest or returns.max() > highest:
+def _within(returns: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+    """The returns within their bounds, which rounded rewards may miss by a little."""
+    little = ROUNDING * max(abs(lowest), abs(highest), highest - lowest)
+    if returns.min() < lowest - little or returns.max() > highest + little:
         problem = f"{lowest:g} to {highest:g}, but logged {returns.min():g} to {returns.max():g}"
         raise SettingError("range of returns", problem, "Give the range of possible returns")
+    return np.clip(returns, lowest, highest)
 
 
 def guaranteed(

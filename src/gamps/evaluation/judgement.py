@@ -104,7 +104,7 @@ def judge(
     gains = by_group(np.stack([one.gains for one in known], axis=1), groups)
     levels = {grade: (1 + confidence) / 2 if grade == FAIR else confidence for grade in LIMITS}
     critical = {level: critical_value(gains, level, seed=seed) for level in {*levels.values()}}
-    judged = []
+    judged, worse = [], []
     for one, numbers in zip(known, gains.T, strict=True):
         limits, wider = (STATE_LIMITS, WIDER) if one.assume == "markov" else (LIMITS, 1.0)
         basis, spread = graded(one.log_ratios, limits), tail(numbers)
@@ -114,7 +114,12 @@ def judge(
         improvement = Interval(gain, gain - half, gain + half, level)
         off = wider * (worth.high - worth.estimate)
         worth = Interval(worth.estimate, worth.estimate - off, worth.estimate + off, level)
-        why_not = refusal(one.returns, one.away, basis, spread, worth.estimate, least=limits[FAIR])
+        why_not = refusal(
+            one.returns, one.away, basis, spread, worth.estimate, least=limits[FAIR],
+            bounds_help=groups is None and one.assume == "nothing",
+        )  # fmt: skip
+        # Declared bounds guarantee only the lower bound: a harm must be shown without them.
+        worse.append(why_not is None and gain + half < 0)
         if bounds is not None:
             low = _guaranteed(one, bounds, 1 - (1 - confidence) / len(given))
             improvement = Interval(max(gain, low), low, max(gain + half, low), confidence)
@@ -122,13 +127,17 @@ def judge(
         judged.append(JudgedPolicy(improvement, worth, basis, spread, why_not or refused))
     chosen = _highest(judged)
     behaviour = _student(known[0].logged, confidence)
-    losing = all(one.refusal is None and one.improvement.high < 0 for one in judged)
-    guaranteed = bounds is not None
+    losing = refused is None and all(worse)
     verdict = verdict_of(
-        judged[chosen], behaviour, len(gains), losing=losing, guaranteed=guaranteed,
+        judged[chosen], behaviour, len(gains), losing=losing, guaranteed=bounds is not None,
         assume=known[0].assume,
     )  # fmt: skip
     return Judgement(verdict, chosen, tuple(judged))
+
+
+def _shows_limit(pieces: Iterable[Trajectories], longest: int) -> bool:
+    """Whether a longest episode was cut off, so that no episode can be longer."""
+    return any(bool(np.any((piece.lengths == longest) & ~piece.terminated)) for piece in pieces)
 
 
 def _student(numbers: np.ndarray, confidence: float) -> Interval:
@@ -194,14 +203,17 @@ def evaluate(
     if isinstance(held_out, Trajectories):
         whole = held_out
         longest, pieces, sample = whole.n_steps, [whole], lambda _: whole
-        if task.return_bounds(1) is not None:  # no episode is cut off by padding
-            longest = int(np.asarray(whole.mask).sum(axis=1).max())
+        if task.return_bounds(1) is not None:  # padding cuts no episode off
+            longest = int(np.asarray(whole.lengths).max())
     else:
         longest, pieces, sample = held_out.longest, held_out, held_out.sample
     counted = counted_steps(max(learned.n_steps, longest), discount)
     learned, horizon = in_pieces(learned, counted), min(longest, counted)
     of_each: Sequence[Case | EpisodeNumbers]
-    bounds, refused, by_state = task.return_bounds(horizon), None, []
+    refused, by_state = None, []
+    bounds = task.returns
+    if bounds is None and task.rewards is not None:
+        bounds = task.return_bounds(horizon if _shows_limit(pieces, longest) else None)
     if groups is not None:
         bounds = None
     if assume == "markov":

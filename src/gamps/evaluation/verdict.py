@@ -97,6 +97,7 @@ def refusal(
     value: float,
     *,
     least: tuple[float, float, float] = LIMITS[FAIR],
+    bounds_help: bool = True,
 ) -> Reason | None:
     """Why the estimate for a policy shows nothing, whatever its bound: the first reason that holds.
 
@@ -107,6 +108,7 @@ def refusal(
       spread: how the gain is spread over the episodes.
       value: the policy's estimated value.
       least: least effective episodes, their least share, and the largest tail index of the ratios.
+      bounds_help: whether declared bounds on the return would be used.
     """
     n, (few, share, most) = len(returns), least
     needed = max(few, share * n)
@@ -130,7 +132,7 @@ def refusal(
             f"single episodes dominate the estimate (the gain has Pareto-k {spread.pareto_k:.2f}, "
             f"and one episode makes up {spread.influence:.0%} of its variance)"
         )
-        return Reason(why, BOUNDS)
+        return Reason(why, BOUNDS if bounds_help else NEARER)
     if not returns.min() <= value <= returns.max():
         why = (
             f"the estimate, {value:.4g}, is outside the range of the logged returns "
@@ -199,7 +201,7 @@ def verdict_of(
       behaviour: value of the logging policy.
       n: number of held-out episodes.
       losing: whether all candidates are shown to be worse.
-      guaranteed: whether the bound holds for any returns within the declared bounds.
+      guaranteed: whether the lower bound holds for any returns within the declared bounds.
       assume: what the bound assumes.
     """
     gain = best.improvement
@@ -208,9 +210,9 @@ def verdict_of(
         why, advice, needed = best.refusal
         return Verdict(NOT_SHOWN, why, advice, *parts, needed)
     condition = f"with confidence {gain.confidence:g}"
-    if guaranteed:
+    if guaranteed and gain.low > 0:
         condition += ", guaranteed by the declared bounds on the return"
-    elif best.support.grade == FAIR:
+    elif best.support.grade == FAIR and not guaranteed:
         usual = f"{2 * gain.confidence - 1:.6g}"
         condition += f" (raised from {usual}, because few episodes count as evidence)"
     if assume == "markov":

@@ -79,9 +79,9 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     caption = (
         "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
-        "effective episodes, which is how many episodes count as evidence about a rung. A rung "
-        f"needs at least {LIMITS[FAIR][0]:g} (dotted line). Hollow rungs cannot be certified; the "
-        "usual reason is too little evidence."
+        "effective episodes, which is how many episodes count as evidence about a rung. "
+        f"Without declared bounds on the return a rung needs at least {LIMITS[FAIR][0]:g} (dotted "
+        "line). Hollow rungs cannot be certified; the usual reason is too little evidence."
     )
     if promised is not None:
         caption += (
@@ -227,7 +227,7 @@ def _difference(opened: OpenRun, new: Policy) -> Section:
     title, log = "Where the judged policy differs from the logging policy", opened.learned
     old = opened.data.behaviour or opened.ends.start
     name = (
-        "the logging policy" if opened.data.behaviour else "the policy that training started from"
+        "the logging policy" if opened.data.behaviour else "the policy at the start of the ladder"
     )
     if isinstance(new, Boltzmann):
         count = new.weights.shape[-1]

@@ -83,7 +83,12 @@ def build(spec: TrainSpec, data: datasets.Dataset, over: Mesh | None = None) -> 
       over: devices to split the log over; None for one.
     """
     check(spec)
-    part, _ = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
+    part, rest = datasets.split_dataset(data, spec.held_out, seed=spec.seed)
+    for name, one in (("learned from", part), ("held out", rest)):
+        if one.labels.controllers and not datasets.newest(one).any():
+            problem = f"no episode of {data.labels.newest}, the newest controller, is {name}"
+            fix = "Log more episodes with it, or choose another seed"
+            raise SettingError("log", problem, fix)
     learned = part.trajectories
     start = policy_of(spec.policy, part, spec.seed, data.trajectories)
     key = jax.random.fold_in(jax.random.key(spec.seed), 1)

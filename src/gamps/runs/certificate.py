@@ -4,7 +4,8 @@ ladder.json         the rungs, written by the training before anyone looks at a 
                     ladder-markov.json for --assume markov, chosen by the same episodes
 judgements.jsonl    one line per judgement, never rewritten
 certificate.json    the last judgement, if it says deploy: what `gamps export` hands out; renamed
-                    to certificate-withdrawn.json if the deployed policy did harm
+                    to certificate-withdrawn.json if the deployed policy did harm; the run is then
+                    certified no more
 """
 
 import contextlib
@@ -37,7 +38,7 @@ class Ends(NamedTuple):
     """The policies at the two ends of a ladder.
 
     Attributes:
-      start: where the search started: the logging policy, or a fit to it.
+      start: where the ladder starts: the logging policy, or a fit to it.
       learned: the policy that the training would hand out.
       behaviour: the logging policy, or what stands in for it; its densities show whether it is.
     """

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
+import numpy as np
 
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
 from gamps.evaluation import Assumption, Rung
 from gamps.evaluation.support import POOR
+from gamps.evaluation.verdict import NOT_SHOWN
 from gamps.runs.certificate import (
+    WITHDRAWN,
     error_spent,
     make_ladder,
     number_of,
@@ -20,10 +23,17 @@ from gamps.runs.certificate import (
 )
 from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
 from gamps.runs.spec import log_sha256
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, episodes_of
 
 Against = Literal["newest", "all"]
 """Which of several controllers a policy is to be better than."""
+
+HARMED: dict[str, Any] = {
+    "why": "it was deployed and did harm, so its certificate stays withdrawn",
+    "advice": "Keep the policy that was in charge before it, and log that policy again",
+    "needed": None,
+    "unseen_loss": None,
+}
 
 RUNG_HEADER = [
     "rung", "mean moved", "noise moved", "effective episodes", "improvement", "lower bound", "",
@@ -87,9 +97,6 @@ def evaluate_run(
     """
     run = open_run(folder)
     if returns is not None:
-        if assume == "markov" or (run.groups is not None and not log):
-            problem = "bounds do not help with groups, or with --assume markov"
-            raise SettingError("returns", problem, "Leave one of them out")
         run = run._replace(task=replace(run.task, returns=returns))
     densities, dropped = run.data.densities, 0
     if log:
@@ -98,10 +105,13 @@ def evaluate_run(
             raise SettingError("log", f"the policy was trained on {log}", fix)
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
-        fresh, dropped = unseen(other.trajectories, own_episodes(run))
-        run = run._replace(held_out=fresh, newest=None, groups=None)
-        densities = other.densities
-    groups = run.groups
+        rows = unseen(other.trajectories, own_episodes(run))
+        run = _judged_by(run, other, rows)
+        densities, dropped = other.densities, other.trajectories.n_trajectories - len(rows)
+    if returns is not None and (assume == "markov" or run.groups is not None):
+        problem = "bounds do not help with groups, or with --assume markov"
+        raise SettingError("returns", problem, "Leave one of them out")
+    groups, asked = run.groups, _episodes_sha256(run.held_out)
     if against == "newest" and run.newest is not None:
         held_out: Trajectories = jax.tree.map(lambda x: x[run.newest], run.held_out)
         groups = None if groups is None else groups[run.newest]
@@ -110,13 +120,14 @@ def evaluate_run(
     make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
     question: dict[str, Any] = {
-        "episodes_sha256": _episodes_sha256(run.held_out),
+        "episodes_sha256": asked,  # all of them: those of one controller are not fresh
         "policies_sha256": sha256_of([rung.policy for rung in rungs]),
         "confidence": confidence,
         "assume": assume,
     }
     bounds = {"returns": run.task.returns, "rewards": run.task.rewards}
     question |= {name: list(pair) for name, pair in bounds.items() if pair is not None}
+    question |= {} if run.newest is None else {"against": against}
     number = number_of(folder, question)
     error = (1 - confidence) / 2 ** (number - 1)
     evaluated = evaluation.evaluate(
@@ -132,6 +143,9 @@ def evaluate_run(
         groups=groups,
         seed=run.spec.seed,
     )
+    if (folder / WITHDRAWN).exists() and evaluated.policy is not None:
+        verdict = evaluated.verdict._replace(word=NOT_SHOWN, **HARMED)
+        evaluated = evaluated._replace(verdict=verdict, policy=None)
     rung = rungs[evaluated.chosen]
     answer = evaluated.verdict._asdict() | {
         "number": number,
@@ -153,6 +167,16 @@ def evaluate_run(
         evaluated,
         None if run.newest is None else against,
         assume,
+    )
+
+
+def _judged_by(run: OpenRun, data: datasets.Dataset, rows: np.ndarray) -> OpenRun:
+    """The run, to be judged by some episodes of another log."""
+    latest, groups = datasets.newest(data)[rows], data.labels.groups
+    return run._replace(
+        held_out=episodes_of(data.trajectories, rows),
+        newest=None if latest.all() else latest,
+        groups=np.asarray(groups)[rows] if groups else None,
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from gamps import datasets
@@ -114,8 +113,8 @@ def own_episodes(run: OpenRun) -> Iterable[Trajectories]:
     return datasets.shards_of(run.spec.log) if run.spec.stream else [run.data.trajectories]
 
 
-def unseen(log: Trajectories, own: Iterable[Trajectories]) -> tuple[Trajectories, int]:
-    """Return the episodes of a log that a run's log does not have, and how many were dropped.
+def unseen(log: Trajectories, own: Iterable[Trajectories]) -> np.ndarray:
+    """Return which episodes of a log a run's log does not have, by their numbers.
 
     Raises:
       SettingError: if fewer than three are left.
@@ -125,8 +124,7 @@ def unseen(log: Trajectories, own: Iterable[Trajectories]) -> tuple[Trajectories
     if len(kept) < 3:
         problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the run"
         raise SettingError("log", problem, "Give a log other than the run's own")
-    rows = np.asarray(kept)
-    return jax.tree.map(lambda x: x[rows], log), log.n_trajectories - len(kept)
+    return np.asarray(kept)
 
 
 def _contents(log: Trajectories) -> Iterator[bytes]:

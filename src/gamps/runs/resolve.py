@@ -182,8 +182,9 @@ def better_controller(data: datasets.Dataset, start: Policy, discount: float) ->
     """Return the policy of an older controller that the log shows to be better than the newest.
 
     A search that starts at a poor controller ends near it. Better is a mean return that is higher
-    by two standard errors, over episodes as long as the newest's. The policy must be of the newest
-    controller's class, and its densities those of the log.
+    by two standard errors; where episodes were cut off, they must have been cut off after as many
+    steps as the newest's. The policy must be of the newest controller's class, and its densities
+    those of the log.
 
     Args:
       data: the log, with the names of its controllers.
@@ -196,14 +197,17 @@ def better_controller(data: datasets.Dataset, start: Policy, discount: float) ->
     if not data.labels.controllers:
         return None
     names, returns = np.asarray(data.labels.controllers), returns_of(data.trajectories, discount)
-    lengths = np.asarray(data.trajectories.mask).sum(axis=1)
-    newest, longest = (x[names == data.labels.newest] for x in (returns, lengths))
+    lengths = np.asarray(data.trajectories.lengths)
+    cut_off = ~np.asarray(data.trajectories.terminated)
+    last = names == data.labels.newest
+    newest, limit = returns[last], lengths[last & cut_off]
     best: tuple[float, Policy] | None = None
     for name in dict.fromkeys(data.labels.controllers):
         rows = names == name
         gap = returns[rows].mean() - newest.mean()
         errors = [x.var(ddof=1) / len(x) for x in (returns[rows], newest) if len(x) > 1]
-        if lengths[rows].max() != longest.max():
+        own = lengths[rows & cut_off]
+        if len(own) and len(limit) and own.max() != limit.max():
             continue
         if len(errors) < 2 or gap <= 2 * math.sqrt(sum(errors)) or (best and gap <= best[0]):
             continue

@@ -21,7 +21,7 @@ from gamps.errors import CertificateError, OutputError, RunError, SettingError
 from gamps.evaluation.duel import Measured, compared
 from gamps.evaluation.estimates import made
 from gamps.policies import Policy
-from gamps.runs.certificate import certified, judgements, sha256_of
+from gamps.runs.certificate import CERTIFICATE, WITHDRAWN, certified, judgements, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
@@ -165,7 +165,7 @@ def next_round(
 
 
 def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | None:
-    """Judge the deployed policy by its own log; None if none was deployed.
+    """Judge the deployed policy by its own log; None if none was deployed, or it is rolled back.
 
     Args:
       before: run folder whose policy was deployed.
@@ -178,6 +178,8 @@ def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | 
     policy = was_deployed(before)
     if policy is None:
         return None
+    if (before / WITHDRAWN).exists() and made(in_charge(before), datasets.load(log).trajectories):
+        return None  # it was rolled back, and this log is of the policy before it
     opened, new = open_run(before), _log_of(policy, log, before)
     discount = float(opened.task.discount)
     old = returns_of(datasets.of_newest(opened.data), discount)
@@ -215,8 +217,10 @@ def _past(before: Path, opened: OpenRun) -> list[Round]:
     if not said:
         raise RunError(f"{before}: nobody has judged it. Run gamps evaluate {before} first")
     spent = sum((1 - one["question"]["confidence"]) / 2 ** (one["number"] - 1) for one in said)
-    gain = said[-1]["improvement"]
-    last = _round(before, opened, said[-1]["word"], spent, gain["low"], gain["estimate"])
+    deployed = [before / name for name in (CERTIFICATE, WITHDRAWN) if (before / name).exists()]
+    answer = json.loads(deployed[0].read_text(encoding="utf-8")) if deployed else said[-1]
+    gain = answer["improvement"]
+    last = _round(before, opened, answer["word"], spent, gain["low"], gain["estimate"])
     return [*past[:-1], last]
 
 
