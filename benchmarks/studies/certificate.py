@@ -333,7 +333,7 @@ def _figure(rows: dict[str, Any]) -> Any:
     kinds = {
         "certified": ("ladder", figures.COLOURS["gamps"]),
         "certified, if Markov": ("markov", "#c9a227"),
-        "certified, less noise alone": ("noise alone", "#5b6875"),
+        "certified, only noise reduced": ("noise alone", "#5b6875"),
     }
     for i, (label, (kind, colour)) in enumerate(kinds.items()):
         shares = [row[kind]["of_old"] for row in rows.values()]
