@@ -41,14 +41,14 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     ),
     (("Does the log fit", "into memory?"), "no", ("Add --stream to", "gamps train")),
     (
-        ("May untested policies run", "in a Gymnasium env?"),
+        ("May uncertified policies", "run in some episodes?"),
         "yes",
         ("gamps campaign", "--mode trials"),
     ),
     (
         ("May a certified policy", "run and be logged?"),
         "yes",
-        ("gamps train, gamps evaluate,", "then rounds of gamps next"),
+        ("gamps train, gamps evaluate;", "gamps next in each new round"),
     ),
 ]
 

@@ -79,9 +79,10 @@ def _verdict(key: Any, found: RunEvaluation) -> Section:
         )
     caption = (
         "The ladder. Above: estimated improvement of each rung, with its lower bound. Below: "
-        "effective episodes, which is how many episodes count as evidence about a rung. "
-        f"Without declared bounds on the return a rung needs at least {LIMITS[FAIR][0]:g} (dotted "
-        "line). Hollow rungs cannot be certified; the usual reason is too little evidence."
+        "effective episodes, which is how many episodes count as evidence about a rung. To be "
+        f"certified, a rung needs at least {LIMITS[FAIR][0]:g} of them (dotted line), unless you "
+        "declared the lowest and the highest possible return. Hollow rungs cannot be certified; "
+        "the usual reason is too little evidence."
     )
     if promised is not None:
         caption += (

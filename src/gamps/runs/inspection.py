@@ -295,8 +295,11 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
         return
     ess, k, _ = evaluation.support(policy, log)
     found = f"{round(ess, 1):g} of {log.n_trajectories} episodes count as evidence about the "
-    found += f"policy that training starts from. Pareto-k is {k:.2f}; it is high where a few "
-    found += "episodes dominate (good below 0.7)"
+    same = "is" if ess > log.n_trajectories - 0.05 else "differs from"
+    found += (
+        f"policy that training starts from, which {same} the logging policy. Pareto-k is {k:.2f}; "
+    )
+    found += "it is high where a few episodes dominate (good below 0.7)"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)
