@@ -169,6 +169,10 @@ def fit_behaviour(
     episodes, discount, densities, kept = datasets.load_episodes(log)
     if densities == "known":
         raise SettingError("log", f"{log} already has densities", "Use it without fitting")
+    labels = kept["labels"]
+    if labels.controllers:
+        console.say("one policy is fitted to all controllers, which are not told apart", "yellow")
+        kept["labels"] = labels._replace(controllers=(), newest="")
     with console.terminal.status("fitting …"):
         found = estimation.estimate(jax.random.key(seed), episodes)
     folder = datasets.save(

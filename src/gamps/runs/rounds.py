@@ -7,6 +7,7 @@ policy is *ever* deployed is at most α, however many rounds follow and whenever
 campaign knows its number of rounds, and shares α equally among them.
 """
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from gamps.errors import CertificateError, OutputError, RunError, SettingError
 from gamps.evaluation.duel import Measured, compared
 from gamps.evaluation.estimates import made
 from gamps.policies import Policy
-from gamps.runs.certificate import CERTIFICATE, WITHDRAWN, certified, judgements, sha256_of
+from gamps.runs.certificate import WITHDRAWN, certified, judgements, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run
@@ -217,8 +218,10 @@ def _past(before: Path, opened: OpenRun) -> list[Round]:
     if not said:
         raise RunError(f"{before}: nobody has judged it. Run gamps evaluate {before} first")
     spent = sum((1 - one["question"]["confidence"]) / 2 ** (one["number"] - 1) for one in said)
-    deployed = [before / name for name in (CERTIFICATE, WITHDRAWN) if (before / name).exists()]
-    answer = json.loads(deployed[0].read_text(encoding="utf-8")) if deployed else said[-1]
+    answer = said[-1]
+    for withdrawn in (True, False):  # what was deployed may not be what was judged last
+        with contextlib.suppress(CertificateError):
+            answer = certified(before, opened.ends, withdrawn=withdrawn)[1]
     gain = answer["improvement"]
     last = _round(before, opened, answer["word"], spent, gain["low"], gain["estimate"])
     return [*past[:-1], last]
