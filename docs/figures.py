@@ -37,7 +37,7 @@ QUESTIONS = [  # a question, the answer that leads to the right, what to do then
     (
         ("Can you write the reward", "as a function?"),
         "no",
-        ("Leave --task out: gamps", "fits one to the log"),
+        ("Leave --task out: gamps", "fits a reward model"),
     ),
     (("Does the log fit", "into memory?"), "no", ("Add --stream to", "gamps train")),
     (

@@ -181,7 +181,7 @@ def test_inspect_as_a_command(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     datasets.save("tanks/day-v0", LOG, tanks.policy(), discount=0.98)
     main(["inspect", "tanks/day-v0", "--task", "gamps.envs.tanks:task"])
-    assert "count as evidence about the" in " ".join(capsys.readouterr().out.split())
+    assert "count as evidence about it" in " ".join(capsys.readouterr().out.split())
     main(["inspect", "tanks/day-v0", "--json"])
     assert '"grade": "note"' in capsys.readouterr().out
     datasets.save("tanks/few-v0", FIRST, tanks.policy(), discount=0.98)

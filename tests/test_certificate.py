@@ -155,6 +155,21 @@ def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
     assert evaluate_run(run, log="tanks/more-v0").number == 1  # fresh episodes, fresh error
 
 
+def test_logs_that_share_episodes_share_their_error(run):
+    """Logging on until the verdict is *deploy* must not come for free."""
+    fresh = collect(TwoTanks(), tanks.policy(), jax.random.key(7), n=90, steps=8)
+    for name, first, last in (("first", 0, 30), ("more", 0, 60), ("later", 60, 90)):
+        part = jax.tree.map(lambda x, rows=slice(first, last): x[rows], fresh)
+        datasets.save(f"tanks/{name}-v0", part, tanks.policy(), discount=0.98, overwrite=True)
+    assert evaluate_run(run, log="tanks/first-v0").number == 1
+    again = evaluate_run(run, log="tanks/more-v0")
+    assert again.number == 2
+    assert (again.error, again.spent) == pytest.approx((0.025, 0.05 + 0.025))
+    assert evaluate_run(run, log="tanks/more-v0").number == 2  # the same question
+    assert evaluate_run(run, log="tanks/later-v0").number == 1
+    assert evaluate_run(run, log="tanks/first-v0").number == 1
+
+
 def test_what_is_assumed_is_part_of_the_question(run):
     found = evaluate_run(run, assume="markov")
     assert found.number == 2

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from benchmarks.studies.false_deploys import limits
 from benchmarks.studies.judging import exact, probabilities
 from gamps import __version__, datasets, evaluation
 from gamps._utils import console, figures
+from gamps.datasets.simulation import groups_of, simulate
+from gamps.datasets.streams import bucket_of
 from gamps.envs import Minigolf, TwoTanks, collect, pendulum, tanks
 from gamps.envs.minigolf import HORIZON
 from gamps.envs.two_areas import TwoAreas, two_areas
@@ -25,7 +28,7 @@ from gamps.policies import Policy, between
 from gamps.runs.build import build
 from gamps.runs.resolve import task_of
 from gamps.runs.spec import TrainSpec
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, padded
 
 FRESH, TIMES = 20_000, 2  # episodes that stand for the truth, the same for every policy
 SIMULATED = 200  # the same of a simulator
@@ -188,9 +191,13 @@ def by_case(
 
 
 def collect_log(env: Any, policy: Policy, key: Any, n: int, steps: int) -> Trajectories:
-    """Episodes of a functional environment, or of a simulator by its id."""
+    """Episodes of a functional environment, or of a simulator by its id.
+
+    Those of a simulator are padded to one of few lengths, so that few programs are compiled.
+    """
     if isinstance(env, str):
-        return datasets.collect(env, policy, key, n=n, steps=steps)
+        log = datasets.collect(env, policy, key, n=n, steps=steps)
+        return padded(log, bucket_of(log.n_steps))
     return _functional(env, policy, key, n, steps)
 
 
@@ -221,9 +228,11 @@ def truth(at: Setting, policy: Policy, steps: int) -> np.ndarray:
         return np.array([exact(at.env)(probabilities(at.env, policy))])
     discount = float(task_of(at.task).discount)
     if isinstance(at.env, str):
-        log = collect_log(at.env, policy, jax.random.key(10**6), SIMULATED, steps)
-        rewards = np.where(log.mask, np.asarray(log.rewards, np.float64), 0.0)
-        return np.asarray(rewards @ discount ** np.arange(log.n_steps))
+        groups = groups_of(at.env, policy, jax.random.key(10**6), n=SIMULATED, steps=steps)
+        episodes = [
+            one for _, group in sorted(simulate(groups), key=itemgetter(0)) for one in group
+        ]
+        return np.array([one.rewards @ discount ** np.arange(len(one.rewards)) for one in episodes])
     keys = [jax.random.key(10**6 + i) for i in range(TIMES)]
     parts = [_returns(at.env, policy, key, steps, discount) for key in keys]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])
@@ -255,7 +264,7 @@ def cell(arguments: dict[str, Any]) -> dict[str, Any]:
     data = datasets.Dataset(log, at.behaviour, None, None)
     start, learned, seen = trained(at, data, arguments, HALF)
     _, old, _ = trained(at, data, arguments, FIFTH)
-    longest = max(one.n_steps for one in (log, *parts))
+    longest = max(int(one.lengths.max()) for one in (log, *parts))
     base = truth(at, at.behaviour, longest)
 
     def gain(policy: Policy) -> float:

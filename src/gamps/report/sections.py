@@ -30,7 +30,7 @@ UNSET = {
     "task": "estimated from the log",
     "features": "observation and action",
     "learning_rate": "the recipe's default",
-    "some": "all shards",
+    "some": "all",
 }  # what settings mean that were left out
 LOOKS = {DEPLOY: "deploy", NOT_SHOWN: "unsure", WORSE: "worse"}
 
@@ -113,8 +113,8 @@ def _estimates(found: RunEvaluation) -> Section:
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
         f"Improvement of rung {chosen} by each estimator. The verdict uses the {rests_on} "
-        f"estimate. Bounds here are for this rung alone; the verdict's bounds are wider, because "
-        f"they hold for all rungs at the same time, and often with a higher confidence. The "
+        f"estimate. Bounds here are for this rung alone. The verdict's bounds are wider: they "
+        f"hold for all rungs at the same time, and often their confidence is higher. The "
         f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
         f"value function; their bounds ignore the error of that fit, so they are too narrow. Each "
         f"improvement is the estimator's value for the rung minus the same estimator's value for "
@@ -136,8 +136,8 @@ def _learning(run: Path) -> Section:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
         "How training went, iteration by iteration. Predicted return: the line is what the models "
-        "predict for the policy; the lower edge of the band is this prediction minus the models' "
-        "error on the logging policy. Effective episodes: how many episodes count as evidence "
+        "predict for the policy. The band reaches down from it by the error that the same models "
+        "make for the logging policy. Effective episodes: how many episodes count as evidence "
         "about the policy. Norm of the gradient: how strongly the models still want to change "
         "the policy."
     )
@@ -206,10 +206,10 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
                 "predicted and as logged. Below: for each logged step the model generates many "
-                "possible changes. The rank is the share of these that are smaller than the logged "
-                "change. If the model's uncertainty is right, all ranks are equally frequent, and "
-                "the histogram is flat. A hump in the middle: the uncertainty is too large. Peaks "
-                "at both ends: it is too small.",
+                "possible changes. The histogram shows which share of them is smaller than the "
+                "logged change (its rank). If the model's uncertainty is right, all ranks are "
+                "equally frequent, and the histogram is flat. A hump in the middle: the "
+                "uncertainty is too large. Peaks at both ends: it is too small.",
             ),
             Picture(
                 "model-bands",
@@ -217,8 +217,8 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 "Many steps ahead: the model predicts whole episodes from their first state and "
                 "the logged actions. Lines: the median of the predicted episodes, and the median "
                 "of the logged episodes. Bands: at each step, the blue band contains 90% of the "
-                "logged episodes and the red band 90% of the predicted ones. Episodes that have "
-                "ended by then are left out.",
+                "logged episodes and the red band 90% of the predicted ones. Lines and "
+                "bands leave out episodes that have already ended.",
             ),
         ],
     )

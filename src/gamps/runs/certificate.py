@@ -11,6 +11,7 @@ certificate.json    the last judgement, if it says deploy: what `gamps export` h
 import contextlib
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,33 +118,43 @@ def judgements(run: Path) -> list[dict[str, Any]]:
         raise CertificateError(f"{path}", f"cannot be read ({error})", fix) from error
 
 
-def number_of(run: Path, question: dict[str, Any]) -> int:
+def number_of(run: Path, question: dict[str, Any], episodes: Sequence[str] = ()) -> int:
     """Return the number of a judgement by these episodes, from one; repeated questions keep theirs.
 
     Args:
       run: the folder.
-      question: what is asked; `episodes_sha256` identifies the episodes.
+      question: what is asked; `episodes_sha256` identifies the episodes together.
+      episodes: a digest of each, if they are of another log: a judgement that used some of them
+        counts as one by these episodes.
     """
-    asked = _asked(run, question["episodes_sha256"])
-    return asked.index(question) + 1 if question in asked else len(asked) + 1
+    asked = _asked(run, question, episodes)
+    numbers = [one["number"] for one in asked if one["question"] == question]
+    return numbers[0] if numbers else len(asked) + 1
 
 
-def error_spent(run: Path, episodes_sha256: str) -> float:
-    """Return the error of all judgements by these episodes; the k-th used 1 / 2^(k - 1) of its."""
-    asked = _asked(run, episodes_sha256)
-    return sum((1 - one["confidence"]) / 2**k for k, one in enumerate(asked))
+def error_spent(run: Path, question: dict[str, Any], episodes: Sequence[str] = ()) -> float:
+    """Return the error of all judgements by these episodes."""
+    asked = _asked(run, question, episodes)
+    return sum((1 - one["question"]["confidence"]) / 2 ** (one["number"] - 1) for one in asked)
 
 
-def _asked(run: Path, episodes_sha256: str) -> list[dict[str, Any]]:
-    """Return the distinct questions to these episodes, the oldest first."""
-    asked: list[dict[str, Any]] = []
-    for one in judgements(run):
-        if one["question"]["episodes_sha256"] == episodes_sha256:
-            asked += [] if one["question"] in asked else [one["question"]]
-    return asked
+def _asked(run: Path, question: dict[str, Any], episodes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the judgements that used any of these episodes, the oldest first."""
+    same, these = question["episodes_sha256"], set(episodes)
+    return [
+        one
+        for one in judgements(run)
+        if one["question"]["episodes_sha256"] == same or these.intersection(one.get("episodes", ()))
+    ]
 
 
-def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: Policy) -> None:
+def record(
+    run: Path,
+    question: dict[str, Any],
+    answer: dict[str, Any],
+    policy: Policy,
+    episodes: Sequence[str] = (),
+) -> None:
     """Record a judgement; write the certificate, or delete the old one."""
     content = {"gamps": __version__, "question": question} | plain(answer)
     content |= {"policy_sha256": sha256_of(policy), "settings_sha256": folder.digest(run)}
@@ -151,7 +162,7 @@ def record(run: Path, question: dict[str, Any], answer: dict[str, Any], policy: 
         with folder.locked(run):
             if not any(one["question"] == question for one in judgements(run)):
                 with (run / JUDGEMENTS).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(content) + "\n")
+                    file.write(json.dumps(content | {"episodes": list(episodes)}) + "\n")
             if content["word"] == evaluation.DEPLOY:
                 text = json.dumps(content, indent=1) + "\n"
                 atomic_io.write_file(run / CERTIFICATE, text.encode())

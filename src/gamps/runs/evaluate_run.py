@@ -21,7 +21,7 @@ from gamps.runs.certificate import (
     record,
     sha256_of,
 )
-from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
+from gamps.runs.open_run import OpenRun, contents_of, open_run, own_episodes, unseen
 from gamps.runs.spec import log_sha256
 from gamps.trajectories import Trajectories, episodes_of
 
@@ -99,6 +99,7 @@ def evaluate_run(
     if returns is not None:
         run = run._replace(task=replace(run.task, returns=returns))
     densities, dropped = run.data.densities, 0
+    episodes: list[str] = []  # what they hold; the run's own are in no other log that may judge it
     if log:
         if log_sha256(log) == log_sha256(run.spec.log):
             fix = "Leave it out to judge by its held-out episodes"
@@ -106,6 +107,8 @@ def evaluate_run(
         other = datasets.load(log)
         _same_spaces(other.trajectories, run.learned)
         rows = unseen(other.trajectories, own_episodes(run))
+        contents = [*contents_of(other.trajectories)]
+        episodes = [contents[i] for i in rows]
         run = _judged_by(run, other, rows)
         densities, dropped = other.densities, other.trajectories.n_trajectories - len(rows)
     if returns is not None and (assume == "markov" or run.groups is not None):
@@ -128,7 +131,7 @@ def evaluate_run(
     bounds = {"returns": run.task.returns, "rewards": run.task.rewards}
     question |= {name: list(pair) for name, pair in bounds.items() if pair is not None}
     question |= {} if run.newest is None else {"against": against}
-    number = number_of(folder, question)
+    number = number_of(folder, question, episodes)
     error = (1 - confidence) / 2 ** (number - 1)
     evaluated = evaluation.evaluate(
         rungs,
@@ -153,7 +156,7 @@ def evaluate_run(
         "log": log or run.spec.log,
         "log_sha256": log_sha256(log or run.spec.log),
     }
-    record(folder, question, answer, rung.policy)
+    record(folder, question, answer, rung.policy, episodes)
     by = log or run.spec.log
     return RunEvaluation(
         run,
@@ -162,7 +165,7 @@ def evaluate_run(
         dropped,
         number,
         error,
-        error_spent(folder, question["episodes_sha256"]),
+        error_spent(folder, question, episodes),
         rungs,
         evaluated,
         None if run.newest is None else against,

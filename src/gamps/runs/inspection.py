@@ -294,12 +294,12 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
         yield Finding(FATAL, "policy", "gives a logged action no density", "Start nearer the log's")
         return
     ess, k, _ = evaluation.support(policy, log)
-    found = f"{round(ess, 1):g} of {log.n_trajectories} episodes count as evidence about the "
-    same = "is" if ess > log.n_trajectories - 0.05 else "differs from"
+    start = "the logging policy" if ess > log.n_trajectories - 0.05 else "another policy"
+    found = f"training starts from {start}; {round(ess, 1):g} of {log.n_trajectories} episodes "
     found += (
-        f"policy that training starts from, which {same} the logging policy. Pareto-k is {k:.2f}; "
+        f"count as evidence about it. Pareto-k is {k:.2f} (below 0.7 is good; it is high if a few "
     )
-    found += "it is high where a few episodes dominate (good below 0.7)"
+    found += "episodes dominate)"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)
