@@ -16,7 +16,7 @@ from gamps import datasets, evaluation
 from gamps.cli import main
 from gamps.deployment import load
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.errors import CertificateError, CheckpointError
+from gamps.errors import CertificateError, CheckpointError, SettingError
 from gamps.policies import log_probs
 from gamps.runs import SearchTraining, TrainSpec, certificate, start
 from gamps.runs.evaluate_run import evaluate_run
@@ -153,6 +153,23 @@ def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
     more = collect(TwoTanks(), tanks.policy(), jax.random.key(8), n=100, steps=8)
     datasets.save("tanks/more-v0", more, tanks.policy(), discount=0.98, overwrite=True)
     assert evaluate_run(run, log="tanks/more-v0").number == 1  # fresh episodes, fresh error
+
+
+def test_a_log_of_another_controller_does_not_judge(run):
+    noisier = tanks.policy(0.5)
+    log = collect(TwoTanks(), noisier, jax.random.key(6), n=90, steps=8)
+    datasets.save("tanks/noisier-v0", log, noisier, discount=0.98, overwrite=True)
+    with pytest.raises(SettingError, match="did not make tanks/noisier-v0"):
+        evaluate_run(run, log="tanks/noisier-v0")
+
+
+def test_a_report_repeats_the_last_question(run, capsys):
+    """It spends no error and keeps the certificate, whatever was asked."""
+    assert evaluate_run(run, confidence=0.9).number == 2
+    asked = (run / "judgements.jsonl").read_bytes()
+    main(["report", str(run)])
+    assert "raised from the usual 0.95" in " ".join(capsys.readouterr().out.split())  # half of .1
+    assert (run / "judgements.jsonl").read_bytes() == asked
 
 
 def test_logs_that_share_episodes_share_their_error(run):

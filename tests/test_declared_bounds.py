@@ -43,6 +43,17 @@ def test_a_policy_without_support_is_not_shown_to_be_worse():
     assert "guaranteed" in verdict.why
 
 
+def test_a_sorted_log_guarantees_no_more_than_a_shuffled_one():
+    """No gain in truth; sorted, the losses come last, after the bets on a gain have paid."""
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(400):
+        gains = np.sort(rng.choice([-1.0, 1.0], size=200))[::-1]
+        ratios = 1 + gains / 2
+        wrong += guaranteed_gain(ratios, np.ones(200), lowest=0.0, highest=1.0, confidence=0.95) > 0
+    assert wrong <= 32  # at 5 % there are more with a chance of .3 %
+
+
 def of_lengths(lengths, seed, *, terminated=True):
     """Episodes that lose the less, the larger their actions are."""
     rng = np.random.default_rng(seed)

@@ -133,7 +133,9 @@ def test_next_learns_from_all_logs_and_keeps_its_history(tmp_path, capsys):
     by_hand = rounds.returns_of(datasets.of_newest(datasets.load("rounds/all-v0")), 0.99).mean()
     assert second.earned == pytest.approx(by_hand, rel=1e-5)
     with pytest.raises(OutputError, match="holds another log"):
-        rounds.next_round(run, new, tmp_path / "c", "rounds/first-v0")
+        rounds.next_round(run, new, tmp_path / "b", "rounds/first-v0")
+    with pytest.raises(SettingError, match="was continued by"):  # its error would be spent twice
+        rounds.next_round(run, new, tmp_path / "c", "rounds/c-v0")
     judged = json.loads((tmp_path / "b" / "judgements.jsonl").read_text().splitlines()[-1])
     assert judged["question"]["confidence"] == pytest.approx(1 - 0.05 / 6)
 
@@ -174,6 +176,9 @@ def test_a_run_that_nobody_judged_has_no_next(tmp_path):
     new = logged("rounds/new-v0", GOLF.policy(), 1)
     with pytest.raises(RunError, match="nobody has judged it"):
         rounds.next_round(tmp_path / "first", new, tmp_path / "b", "rounds/all-v0")
+    grown = logged("rounds/grown-v0", GOLF.policy(), 0, n=90)  # the first log, and more
+    with pytest.raises(SettingError, match="only 30 of 90 episodes of rounds/grown-v0 are new"):
+        rounds.next_round(tmp_path / "first", grown, tmp_path / "b", "rounds/all-v0")
 
 
 def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):

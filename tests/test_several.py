@@ -123,6 +123,29 @@ def test_groups_are_not_torn_apart():
     assert [part.trajectories.n_trajectories for part in whole] == [40, 40]
 
 
+def test_groups_that_have_judged_do_not_judge_again():
+    """Nor do logs with and without groups become one."""
+    data = dataset()
+    days = tuple(f"day {i % 20}" for i in range(80))
+    grouped = data._replace(labels=data.labels._replace(groups=days, judged=10))
+    learned, held_out = datasets.split_dataset(grouped, 0.5, seed=3)
+    assert learned.trajectories.n_trajectories + held_out.trajectories.n_trajectories == 80
+    assert not {f"day {i}" for i in range(10)} & set(held_out.labels.groups)
+    assert len(set(held_out.labels.groups)) == 5
+    again = data._replace(labels=data.labels._replace(groups=days, judged=40))
+    with pytest.raises(DatasetError, match="have all been learned from"):
+        datasets.split_dataset(again, 0.5, seed=3)
+    alone = data._replace(labels=data.labels._replace(controllers=(), groups=(), newest=""))
+    kept = datasets.pooled(alone, data._replace(labels=data.labels._replace(controllers=())), "b")
+    assert len(set(kept.labels.groups)) == 80 + 20
+    for join in (
+        lambda: datasets.pooled(data, alone, "b"),
+        lambda: together({"a": data, "b": alone}),
+    ):
+        with pytest.raises(DatasetError, match="groups"):
+            join()
+
+
 def test_bounds_by_groups_cover_where_those_by_episodes_do_not():
     """Gains that a day shares: of 2,000 logs at most 6 % of the bounds by groups are too high."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from gamps.cli.rounds import check_error, show_rounds
 from gamps.deployment import write
 from gamps.errors import SettingError
 from gamps.policies import Policy
+from gamps.report.campaign import unseen_failures
 from gamps.runs.campaign import CampaignSpec, Mode, Played
 from gamps.runs.campaign import campaign as play_campaign
 from gamps.runs.trials import LOOKS, Tried, Tries, try_in_rounds
@@ -135,6 +136,7 @@ def _finish_trials(found: Tries, spec: CampaignSpec, out: Path) -> None:
     console.say(
         f"{tried} trials earned {cost:.4g} less in total than the policy in charge would have; the "
         f"chance that a policy that is no better ever replaced it is at most {spec.error:g}"
+        f"{unseen_failures(found.rounds)}"
     )
     handed = [one for one in found.rounds if one.took_over]
     notes: dict[str, Any] = {"first": {"certificate": None}}

@@ -13,15 +13,12 @@ from gamps._utils import console
 from gamps._utils.summaries import plain
 from gamps.cli.strangers import say_imports
 from gamps.evaluation.verdict import BY_STATES, ROBUST, rare_failures
+from gamps.report.rows import RUNG_HEADER, rows_of, rungs_of, sampled
 from gamps.runs.certificate import CERTIFICATE
 from gamps.runs.evaluate_run import (
-    RUNG_HEADER,
     Against,
     RunEvaluation,
     evaluate_run,
-    rows_of,
-    rungs_of,
-    sampled,
 )
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}

@@ -14,6 +14,7 @@ from gamps._utils import console, figures
 from gamps._utils.atomic_io import replace_file
 from gamps.deployment.load import UNJUDGED, UnjudgedWarning, load_policy
 from gamps.errors import GampsError, RunError, SettingError
+from gamps.runs.certificate import WITHDRAWN
 from gamps.runs.folder import refuse_unwritable
 
 LONGEST = 10_000  # steps after which an episode is cut off
@@ -63,6 +64,8 @@ def play(
     console.say_estimated(str(policy.header["notes"].get("densities")))
     if policy.certificate is None:
         console.say("nobody has judged this policy", "red")
+    if (run / WITHDRAWN).exists():
+        console.say("this policy was deployed and did harm: its certificate is withdrawn", "red")
     if mean_action:
         console.say(UNJUDGED, "red")
     try:

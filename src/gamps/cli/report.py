@@ -1,7 +1,7 @@
 """`gamps report`: one page about a run, to read, print or send."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -14,9 +14,12 @@ from gamps.report import page
 from gamps.report.campaign import campaign_sections, is_campaign
 from gamps.report.sections import sections
 from gamps.runs.certificate import CERTIFICATE
-from gamps.runs.evaluate_run import Against, evaluate_run
+from gamps.runs.evaluate_run import Against, evaluate_run, last_question
 
 PAGE, PICTURES = "report.html", "report"
+UNASKED: dict[str, Any] = {
+    "log": "", "assume": "nothing", "against": "newest", "confidence": 0.95, "returns": None,
+}  # fmt: skip
 
 
 def report(
@@ -33,11 +36,12 @@ def report(
     """Write one page about a run: the verdict, how it learned, its evidence, what will change.
 
     RUN/report.html holds everything, pictures included; it needs no network, so you can send this
-    one file. The pictures are in RUN/report/ too. First comes the verdict of gamps evaluate, with
-    the same arguments; then learning curves, weights over time and over the state space,
-    diagnostics of the model, where the new policy differs from the old, the health of the log,
-    settings and versions. For a campaign folder, the page shows returns round by round, which
-    policy was put in charge and why, and how far off the models' promises were.
+    one file. The pictures are in RUN/report/ too. First comes the verdict of gamps evaluate: the
+    last one if you give no options, otherwise the answer to what the options ask. Then come
+    learning curves, weights over time and over the state space, diagnostics of the model, where the
+    new policy differs from the old, the health of the log, settings and versions. For a campaign
+    folder, the page shows returns round by round, which policy was put in charge and why, and how
+    far off the models' promises were.
 
     Example: gamps report runs/tanks
 
@@ -60,11 +64,14 @@ def report(
         return
     say_imports(run)
     had = (run / CERTIFICATE).exists()
+    asked: dict[str, Any] = {
+        "log": log, "assume": assume, "against": against, "confidence": confidence,
+        "returns": returns,
+    }  # fmt: skip
+    if asked == UNASKED:
+        asked |= last_question(run)
     with console.bar("report", 3) as advance:
-        found = evaluate_run(
-            run, log=log, assume=assume, against=against, confidence=confidence,
-            returns=returns, details=True,
-        )  # fmt: skip
+        found = evaluate_run(run, **asked, details=True)
         advance("verdict")
         parts = sections(run, found)
         advance("pictures")

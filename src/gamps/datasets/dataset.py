@@ -39,13 +39,19 @@ class Dataset(NamedTuple):
 def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset, Dataset]:
     """Split like `trajectories.split`, with labels; a group's episodes stay in one part.
 
-    Episodes that have judged a policy before go into the part to learn from.
+    Episodes that have judged a policy before go into the part to learn from, with their groups.
+
+    Raises:
+      DatasetError: if all groups have judged before.
     """
     n, judged = data.trajectories.n_trajectories, data.labels.judged
     names = np.asarray(data.labels.groups) if data.labels.groups else np.arange(n)
-    kinds, groups = np.unique(names[judged:], return_inverse=True)
-    chosen = np.isin(groups, split_rows(len(kinds), held_out, seed)[0])
-    chosen = np.concatenate([np.ones(judged, bool), chosen])
+    chosen = np.isin(names, names[:judged])
+    if chosen.all():
+        problem = "those of the new episodes have all been learned from"
+        raise DatasetError("groups", problem, "Log other groups, or import the log without groups")
+    kinds, groups = np.unique(names[~chosen], return_inverse=True)
+    chosen[~chosen] = np.isin(groups, split_rows(len(kinds), held_out, seed)[0])
 
     def part(rows: np.ndarray) -> Dataset:
         controllers, groups = (
@@ -57,6 +63,14 @@ def split_dataset(data: Dataset, held_out: float, *, seed: int) -> tuple[Dataset
         return data._replace(trajectories=log, labels=labels)
 
     return part(chosen), part(~chosen)
+
+
+GROUPED = "Import all logs with --group"
+
+
+def _alone(count: int) -> tuple[str, ...]:
+    """Groups of one episode each."""
+    return tuple(f"episode {i}" for i in range(count))
 
 
 def newest(data: Dataset) -> np.ndarray:
@@ -90,9 +104,11 @@ def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
     if name in before:
         raise DatasetError("controller", f"{name} is in the old log", "Choose another name")
     name = name or old.labels.newest or "first"
-    groups: tuple[str, ...] = ()
-    if old.labels.groups and new.labels.groups:
-        groups = old.labels.groups + new.labels.groups
+    groups = new.labels.groups
+    if groups:
+        groups = (old.labels.groups or _alone(count)) + groups
+    elif old.labels.groups:
+        raise DatasetError("groups", "the old log has them, the new one has not", GROUPED)
     names = (old.labels.observations, old.labels.actions, (*before, *(name,) * more), groups)
     limits = old.limits or new.limits
     if old.limits is not None and new.limits is not None and not _same(old.limits, new.limits):
@@ -133,7 +149,8 @@ def together(logs: Mapping[str, Dataset]) -> Dataset:
         for name, data in logs.items()
         for one in data.labels.controllers or ("",) * data.trajectories.n_trajectories
     )
-    grouped = all(data.labels.groups for data in parts)
+    if len({bool(data.labels.groups) for data in parts}) > 1:
+        raise DatasetError("groups", "some of the logs have them, others have not", GROUPED)
     newest_one = f"{list(logs)[-1]} {last.labels.newest if last.labels.controllers else ''}".strip()
     estimated = any(data.densities == "estimated" for data in parts)
     return last._replace(
@@ -143,7 +160,7 @@ def together(logs: Mapping[str, Dataset]) -> Dataset:
         limits=last.limits if all(_same(data.limits, last.limits) for data in parts) else None,
         labels=last.labels._replace(
             controllers=controllers,
-            groups=tuple(g for data in parts for g in data.labels.groups) if grouped else (),
+            groups=tuple(g for data in parts for g in data.labels.groups),
             newest=newest_one,
         ),
     )

@@ -19,6 +19,8 @@ def betting(numbers: np.ndarray, *, width: float, confidence: float) -> float:
     Bet that the mean is above m, at odds that are fair if it is m: the capital then grows by a
     factor of 1/α with probability at most α (Ville). The bound is the largest m for which it grew
     that much. The stakes, from earlier numbers only, are those of Waudby-Smith and Ramdas (2024).
+    The order of the numbers must say nothing about them: betting on a sorted log is no game of
+    chance.
 
     Examples:
       >>> coins = np.random.default_rng(0).integers(0, 2, 400)
@@ -71,6 +73,8 @@ def guaranteed_gain(
     """
     returns, span = _within(returns, lowest, highest), highest - lowest
     gains = (np.minimum(ratios, largest) - 1) * (returns - lowest)
+    # A log may be sorted, and shards are, by length.
+    gains = np.random.default_rng(0).permutation(gains)
     return betting(gains + span, width=largest * span, confidence=confidence) - span
 
 

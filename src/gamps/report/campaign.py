@@ -10,6 +10,7 @@ import numpy as np
 from gamps._utils.figures import panels
 from gamps.errors import RunError
 from gamps.evaluation import DEPLOY
+from gamps.evaluation.verdict import RARE
 from gamps.report.page import Banner, Picture, Section, Table
 from gamps.report.pictures import CERTIFIED, GREY, NEW, OLD
 from gamps.runs.campaign import CAMPAIGN, CampaignSpec
@@ -42,8 +43,8 @@ def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
     text = (
         f"The controller was replaced {replaced} times in {len(rounds)} rounds of {spec.episodes} "
         f"episodes. The chance that a policy that is no better ever replaced it is at most "
-        f"{spec.error:g}. {tried} trials earned {cost:.4g} less in total than the policy in charge "
-        f"would have."
+        f"{spec.error:g}{unseen_failures(rounds)}. {tried} trials earned {cost:.4g} less in total "
+        f"than the policy in charge would have."
     )
     look = "deploy" if replaced else "unsure"
     table = Table(
@@ -78,6 +79,18 @@ def _of_trials(spec: CampaignSpec, rounds: Sequence[Tried]) -> list[Section]:
         picture = Picture("promises", _promises_picture(rounds), caption)
         sections.append(Section("What the models promised", [picture, _off(rounds)]))
     return sections
+
+
+def unseen_failures(rounds: Sequence[Tried]) -> str:
+    """Say what the episodes of the challengers cannot exclude; nothing if there were none."""
+    episodes = [len(one.of_challenger) for one in rounds if one.of_challenger]
+    if not episodes:
+        return ""
+    rare = max(min(episodes) / RARE, 1)
+    return (
+        f", unless it fails rarely and badly: {min(episodes)} episodes of a challenger can miss a "
+        f"failure in one of {rare:.0f}"
+    )
 
 
 def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:

@@ -20,9 +20,10 @@ from gamps.evaluation.verdict import (
 from gamps.policies import Boltzmann, Policy
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table
+from gamps.report.rows import RUNG_HEADER, rows_of, rungs_of, sampled
 from gamps.runs import folder, inspection
 from gamps.runs.build import weight_ratio
-from gamps.runs.evaluate_run import RUNG_HEADER, RunEvaluation, rows_of, rungs_of, sampled
+from gamps.runs.evaluate_run import RunEvaluation
 from gamps.runs.open_run import OpenRun
 from gamps.search.importance import Clip, Window
 

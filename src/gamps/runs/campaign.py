@@ -29,6 +29,7 @@ from gamps.runs.rounds import (
     Round,
     first_round,
     history_of,
+    in_charge,
     measured,
     next_round,
     was_deployed,
@@ -125,7 +126,7 @@ def campaign(
             if gain.harm:
                 say("the policy does harm: rolled back")
                 withdraw(before)
-                acting = found.deployed[-2]
+                acting = in_charge(before)
                 log = named(spec, f"log{number}b")
                 _logged(spec, log, acting, collect, jax.random.fold_in(key, 1))
         say(f"round {number}: learning and judging")
@@ -133,7 +134,8 @@ def campaign(
             _round(spec, before, log, run, number)
         found.rounds.append(history_of(run)[-1])
         say(f"round {number}: {found.rounds[-1].word}")
-        following = was_deployed(run)
+        # What was decided then counts: a later report may ask, and answer, something else.
+        following = was_deployed(run) if found.rounds[-1].word == evaluation.DEPLOY else None
         acting = acting if following is None else following
         found.deployed.append(acting)
         before = run

@@ -1,5 +1,6 @@
 """Evaluate a run: judge its ladder, record the verdict, and return the estimates."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,11 +11,13 @@ import numpy as np
 from gamps import datasets, evaluation
 from gamps.errors import SettingError
 from gamps.evaluation import Assumption, Rung
-from gamps.evaluation.support import POOR
+from gamps.evaluation.estimates import made
 from gamps.evaluation.verdict import NOT_SHOWN
 from gamps.runs.certificate import (
+    CERTIFICATE,
     WITHDRAWN,
     error_spent,
+    judgements,
     make_ladder,
     number_of,
     read_ladder,
@@ -22,7 +25,7 @@ from gamps.runs.certificate import (
     sha256_of,
 )
 from gamps.runs.open_run import OpenRun, contents_of, open_run, own_episodes, unseen
-from gamps.runs.spec import log_sha256
+from gamps.runs.spec import log_sha256, spec_in
 from gamps.trajectories import Trajectories, episodes_of
 
 Against = Literal["newest", "all"]
@@ -34,10 +37,6 @@ HARMED: dict[str, Any] = {
     "needed": None,
     "unseen_loss": None,
 }
-
-RUNG_HEADER = [
-    "rung", "mean moved", "noise moved", "effective episodes", "improvement", "lower bound", "",
-]  # fmt: skip
 
 
 class RunEvaluation(NamedTuple):
@@ -96,7 +95,8 @@ def evaluate_run(
     is estimated in other ways too, which takes longer.
     """
     run = open_run(folder)
-    if returns is not None:
+    declared = returns is not None and returns != run.task.returns
+    if declared:
         run = run._replace(task=replace(run.task, returns=returns))
     densities, dropped = run.data.densities, 0
     episodes: list[str] = []  # what they hold; the run's own are in no other log that may judge it
@@ -111,7 +111,7 @@ def evaluate_run(
         episodes = [contents[i] for i in rows]
         run = _judged_by(run, other, rows)
         densities, dropped = other.densities, other.trajectories.n_trajectories - len(rows)
-    if returns is not None and (assume == "markov" or run.groups is not None):
+    if declared and (assume == "markov" or run.groups is not None):
         problem = "bounds do not help with groups, or with --assume markov"
         raise SettingError("returns", problem, "Leave one of them out")
     groups, asked = run.groups, _episodes_sha256(run.held_out)
@@ -119,6 +119,8 @@ def evaluate_run(
         held_out: Trajectories = jax.tree.map(lambda x: x[run.newest], run.held_out)
         groups = None if groups is None else groups[run.newest]
         run = run._replace(held_out=held_out)
+    if log and against == "newest" and {densities, run.data.densities} == {"known"}:
+        _refuse_other(run, log)
     discount = float(run.task.discount)
     make_ladder(folder, run.ends, run.near, discount, seed=run.spec.seed, assume=assume)
     rungs = read_ladder(folder, run.ends, assume)
@@ -127,6 +129,7 @@ def evaluate_run(
         "policies_sha256": sha256_of([rung.policy for rung in rungs]),
         "confidence": confidence,
         "assume": assume,
+        "discount": discount,
     }
     bounds = {"returns": run.task.returns, "rewards": run.task.rewards}
     question |= {name: list(pair) for name, pair in bounds.items() if pair is not None}
@@ -173,6 +176,28 @@ def evaluate_run(
     )
 
 
+def last_question(folder: Path) -> dict[str, Any]:
+    """Return the question of a run's last judgement, as arguments; nothing if nobody has judged."""
+    said = judgements(folder)
+    if (folder / CERTIFICATE).exists():
+        said = [json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))]
+    if not said:
+        return {}
+    question, own = said[-1]["question"], spec_in(folder).log
+    names = [name for name in ("assume", "against", "confidence", "returns") if name in question]
+    asked = {name: question[name] for name in names}
+    asked |= {"returns": tuple(asked["returns"])} if "returns" in asked else {}
+    return asked | {"log": "" if said[-1]["log"] == own else said[-1]["log"]}
+
+
+def _refuse_other(run: OpenRun, log: str) -> None:
+    """Refuse episodes of another controller: the run's policies were not compared with that one."""
+    episodes = run.held_out
+    if isinstance(episodes, Trajectories) and not made(run.ends.behaviour, episodes):
+        fix = "Give a log of that controller; gamps.evaluate in Python takes any log"
+        raise SettingError("log", f"the controller of {run.spec.log} did not make {log}", fix)
+
+
 def _judged_by(run: OpenRun, data: datasets.Dataset, rows: np.ndarray) -> OpenRun:
     """The run, to be judged by some episodes of another log."""
     latest, groups = datasets.newest(data)[rows], data.labels.groups
@@ -198,35 +223,3 @@ def _same_spaces(one: Trajectories, other: Trajectories) -> None:
             shapes = [f"{list(x.shape[2:])} {x.dtype}" for x in (a, b)]
             problem = f"{name} {shapes[0]}, the run's {shapes[1]}"
             raise SettingError("log", problem, "Give a log of the same controller")
-
-
-def rows_of(estimates: dict[str, evaluation.Estimate]) -> list[list[str]]:
-    """Return name, value and improvement of every estimate, with their bounds."""
-    rows = []
-    for name, (value, gain) in estimates.items():
-        rows.append([
-            name, f"{value.estimate:.4g}", f"{value.low:.4g} to {value.high:.4g}",
-            f"{gain.estimate:.4g}", f"{gain.low:.4g} to {gain.high:.4g}",
-        ])  # fmt: skip
-    return rows
-
-
-def sampled(found: RunEvaluation) -> str:
-    """Return a note if estimates other than the verdict's use only some episodes (streaming)."""
-    return " They use a random sample of the held-out episodes." if found.run.spec.stream else ""
-
-
-def rungs_of(found: RunEvaluation) -> list[list[str]]:
-    """Return number, place, effective episodes, improvement, bound and outcome of every rung."""
-    rows = []
-    for k, (rung, one) in enumerate(zip(found.rungs, found.evaluation.judged, strict=True)):
-        thin = one.support.grade == POOR
-        remark = "" if one.refusal is None else "too little evidence" if thin else "does not count"
-        if k == found.evaluation.chosen and found.evaluation.policy is not None:
-            remark = "certified"
-        gain = one.improvement
-        rows.append([
-            f"{k + 1}", f"{rung.share:.0%}", f"{rung.spread:.0%}", f"{one.support.ess:.0f}",
-            f"{gain.estimate:.4g}", "" if one.refusal else f"{gain.low:.4g}", remark,
-        ])  # fmt: skip
-    return rows

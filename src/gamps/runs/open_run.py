@@ -119,12 +119,26 @@ def unseen(log: Trajectories, own: Iterable[Trajectories]) -> np.ndarray:
     Raises:
       SettingError: if fewer than three are left.
     """
-    known = {content for part in own for content in contents_of(part)}
-    kept = [i for i, content in enumerate(contents_of(log)) if content not in known]
+    known, new = [content for part in own for content in contents_of(part)], [*contents_of(log)]
+    if log.states.dtype.kind == "i":  # short episodes of few states repeat by chance
+        kept = _outside(known, new)
+    else:
+        contents = set(known)
+        kept = [i for i, content in enumerate(new) if content not in contents]
     if len(kept) < 3:
         problem = f"{len(kept)} of {log.n_trajectories} episodes are new to the run"
         raise SettingError("log", problem, "Give a log other than the run's own")
     return np.asarray(kept)
+
+
+def _outside(known: list[str], new: list[str]) -> list[int]:
+    """Return which episodes of a log are not part of a copy of another one, whole and in order."""
+    fewer, more = sorted((known, new), key=len)
+    for start in range(len(more) - len(fewer) + 1):
+        if more[start : start + len(fewer)] == fewer:
+            copied = range(start, start + len(known)) if more is new else range(len(new))
+            return [i for i in range(len(new)) if i not in copied]
+    return [*range(len(new))]
 
 
 def contents_of(log: Trajectories) -> Iterator[str]:

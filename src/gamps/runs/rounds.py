@@ -1,14 +1,16 @@
 """From one deployment to the next: judge the deployed policy, learn from all logs, certify again.
 
-history.json in a run folder holds one entry per round, the first round first. Each further round is
-judged by fresh episodes of the policy in charge; episodes that have judged before are learned from.
-Round k has the error α / (k (k + 1)). These sum to α over all rounds, so the chance that a worse
-policy is *ever* deployed is at most α, however many rounds follow and whenever one stops. A
-campaign knows its number of rounds, and shares α equally among them.
+history.json in a run folder holds one entry per round, the first round first; next.json names the
+run that continues it. Each further round is judged by fresh episodes of the policy in charge;
+episodes that have judged before are learned from. Round k has the error α / (k (k + 1)). These sum
+to α over all rounds, so the chance that a worse policy is *ever* deployed is at most α, however
+many rounds follow and whenever one stops. A campaign knows its number of rounds, and shares α
+equally among them.
 """
 
 import contextlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +27,11 @@ from gamps.policies import Policy
 from gamps.runs.certificate import WITHDRAWN, certified, judgements, sha256_of
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
-from gamps.runs.open_run import OpenRun, open_run
+from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
 from gamps.runs.start import start
 from gamps.trajectories import returns_of
 
-HISTORY = "history.json"
+HISTORY, NEXT = "history.json", "next.json"
 
 
 class Round(NamedTuple):
@@ -156,7 +158,12 @@ def next_round(
     deployed = _certified(opened, before)
     policy = opened.ends.behaviour if deployed is None else deployed
     new = _log_of(policy, log, before)
+    count, n = len(unseen(new.trajectories, own_episodes(opened))), new.trajectories.n_trajectories
+    if count < n:
+        problem = f"only {count} of {n} episodes of {log} are new to the run"
+        raise SettingError("log", problem, "Give only what was logged since")
     past = _past(before, opened)
+    _continue(before, out)
     name = "" if deployed is None else f"round {len(past) + 1}"
     _keep(dataset, datasets.pooled(opened.data, new, name), policy)
     spec = replace(opened.spec, log=dataset, policy="behaviour")
@@ -209,6 +216,16 @@ def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
         raise OutputError(f"{folder}: holds another log. Choose another dataset")
 
 
+def _continue(before: Path, out: Path) -> None:
+    """Record what continues a run: a second continuation would spend its round's error again."""
+    path, following = before / NEXT, os.path.relpath(out, before)
+    if not path.exists():
+        atomic_io.write_file(path, (json.dumps({"run": following}) + "\n").encode())
+    elif (known := json.loads(path.read_text(encoding="utf-8"))["run"]) != following:
+        fix = f"Continue from there; if nobody has used its verdict, you may delete {path}"
+        raise SettingError("out", f"{before} was continued by {before / known}", fix)
+
+
 def _past(before: Path, opened: OpenRun) -> list[Round]:
     """Return the rounds so far; a first run that `gamps evaluate` judged counts as one.
 
@@ -232,7 +249,7 @@ def _judged(
 ) -> RunEvaluation:
     found = evaluate_run(folder, assume=assume, confidence=1 - error)
     verdict, gain = found.evaluation.verdict, found.evaluation.verdict.improvement
-    now = _round(folder, open_run(folder), verdict.word, error, gain.low, gain.estimate)
+    now = _round(folder, open_run(folder), verdict.word, found.spent, gain.low, gain.estimate)
     content = json.dumps([one._asdict() for one in [*past, now]], indent=1) + "\n"
     atomic_io.write_file(folder / HISTORY, content.encode())
     return found
