@@ -16,7 +16,7 @@ from gamps import datasets, evaluation
 from gamps.cli import main
 from gamps.deployment import load
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.errors import CertificateError, CheckpointError, SettingError
+from gamps.errors import CertificateError, CheckpointError, OutputError, SettingError
 from gamps.policies import log_probs
 from gamps.runs import SearchTraining, TrainSpec, certificate, start
 from gamps.runs.evaluate_run import evaluate_run
@@ -155,6 +155,25 @@ def test_judging_again_by_the_same_episodes_spends_error(run, capsys):
     assert evaluate_run(run, log="tanks/more-v0").number == 1  # fresh episodes, fresh error
 
 
+def test_two_judgements_at_once_do_not_share_their_number(run, monkeypatch):
+    """A second one is recorded while the first computes: the first must ask again."""
+    kept, said = certificate.judgements(run), []
+    write = certificate.record
+
+    def late(*arguments):
+        said.append(arguments)
+        (run / "judgements.jsonl").write_text("")  # as it was before either had finished
+        with (run / "judgements.jsonl").open("w") as file:
+            for one in [*kept, kept[0] | {"question": kept[0]["question"] | {"confidence": 0.5}}]:
+                file.write(json.dumps(one) + "\n")
+        write(*arguments)
+
+    monkeypatch.setattr("gamps.runs.evaluate_run.record", late)
+    with pytest.raises(OutputError, match="judged by another process"):
+        evaluate_run(run, confidence=0.8)
+    assert len(said) == 1
+
+
 def test_a_log_of_another_controller_does_not_judge(run):
     noisier = tanks.policy(0.5)
     log = collect(TwoTanks(), noisier, jax.random.key(6), n=90, steps=8)
@@ -168,7 +187,7 @@ def test_a_report_repeats_the_last_question(run, capsys):
     assert evaluate_run(run, confidence=0.9).number == 2
     asked = (run / "judgements.jsonl").read_bytes()
     main(["report", str(run)])
-    assert "raised from 0.95" in " ".join(capsys.readouterr().out.split())  # half of .1
+    assert "instead of 0.95" in " ".join(capsys.readouterr().out.split())  # half of .1
     assert (run / "judgements.jsonl").read_bytes() == asked
 
 

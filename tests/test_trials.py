@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -123,7 +124,7 @@ def test_what_the_models_choose_earns_more():
 
     log, policy = log_of(tanks.policy(), 0, 50), trials._calm(tanks.policy())
     spec = CampaignSpec("tanks", "gamps.envs.tanks:task", rounds=1)
-    within = trials._imagination(spec, jax.random.key(1), [log])
+    within = trials._imagination(spec, jax.random.key(1), [log], None)
     around = Elites(parameters_of(policy), unit_parameters(tanks.policy(), log))
     earned = {}
     for name, models in (("drawn", None), ("chosen", within)):
@@ -136,7 +137,9 @@ def test_what_the_models_choose_earns_more():
 
 def test_a_campaign_of_trials_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     spec = CampaignSpec("golf", TASK, rounds=2, episodes=24, mode="trials", seed=3)
-    whole = trials.try_in_rounds(spec, tmp_path / "whole", GOLF.policy(), collect)
+    limits = (np.array([0.0]), np.array([5.0]))  # of the actuators; the actions are gentler
+    hits = partial(trials.try_in_rounds, limits=limits)
+    whole = hits(spec, tmp_path / "whole", GOLF.policy(), collect)
     assert len(whole.rounds) == 2
     assert len(whole.deployed) == 3
     first, second = whole.rounds
@@ -146,6 +149,7 @@ def test_a_campaign_of_trials_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     assert len(second.promised) == 12
     log = datasets.load("campaign/golf-" + _digest(spec) + "-log2-v0")
     assert log.trajectories.n_trajectories == 24
+    assert log.limits == limits
     kept = (tmp_path / "whole" / "round-2.json").read_bytes()
 
     class Killed(Exception):
@@ -158,8 +162,8 @@ def test_a_campaign_of_trials_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("gamps.runs.trials.atomic_io.write_file", dies)
         with pytest.raises(Killed):
-            trials.try_in_rounds(spec, tmp_path / "whole", GOLF.policy(), collect)
-    trials.try_in_rounds(spec, tmp_path / "whole", GOLF.policy(), collect)
+            hits(spec, tmp_path / "whole", GOLF.policy(), collect)
+    hits(spec, tmp_path / "whole", GOLF.policy(), collect)
     assert (tmp_path / "whole" / "round-2.json").read_bytes() == kept
     other = CampaignSpec("golf", TASK, rounds=2, episodes=24, mode="trials", seed=4)
     with pytest.raises(RunError, match="another campaign"):
@@ -196,3 +200,14 @@ def test_the_command_tries_and_hands_out(tmp_path, capsys):
         main(["campaign", "InvertedPendulum-v5", "--mode", "trials", "--share", "0.9",
               "--out", f"{tmp_path / 'few'}"])  # fmt: skip
     assert "leaves 2 episodes for each side of a duel" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SystemExit):  # a certified campaign would judge by the task's
+        main(["campaign", "InvertedPendulum-v5", "--task", "gamps.envs.pendulum:task",
+              "--discount", "0.5", "--out", f"{tmp_path / 'other'}"])  # fmt: skip
+    assert "the task's 0.99" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_campaign_knows_what_the_actuators_carry_out():
+    pytest.importorskip("mujoco")
+    low, high = datasets.action_limits("InvertedPendulum-v5")
+    assert (low, high) == (-3, 3)
+    assert datasets.action_limits("CartPole-v1") is None

@@ -19,6 +19,7 @@ from gamps.policies import Policy
 from gamps.report.campaign import unseen_failures
 from gamps.runs.campaign import CampaignSpec, Mode, Played
 from gamps.runs.campaign import campaign as play_campaign
+from gamps.runs.resolve import task_of
 from gamps.runs.trials import LOOKS, Tried, Tries, try_in_rounds
 from gamps.trajectories import Trajectories
 
@@ -37,7 +38,7 @@ def campaign(
     rounds: int = 5,
     episodes: int = 50,
     steps: int | None = None,
-    discount: float = 0.99,
+    discount: float | None = None,
     assume: evaluation.Assumption = "nothing",
     error: float = 0.05,
     iterations: int = 80,
@@ -73,7 +74,7 @@ def campaign(
       rounds: number of rounds, each of which learns once.
       episodes: number of episodes to log in each round.
       steps: cut episodes off after this many steps; by default where the environment does.
-      discount: discount factor of the returns.
+      discount: discount factor of the returns; by default the task's, or 0.99.
       assume: markov, if observations are Markov; see gamps evaluate.
       error: chance of ever deploying a worse policy, over all rounds.
       iterations: number of policy steps in each training.
@@ -86,7 +87,8 @@ def campaign(
             raise SettingError(name, f"{value}", f"Choose at least {bound}")
     if mode == "trials":
         _check_duels(share, rounds, episodes, error)
-    first = first_policy(policy, env, std)
+    first, limits = first_policy(policy, env, std), datasets.action_limits(env)
+    discount = _discount(discount, task, mode)
     name = "".join(c if c.isalnum() else "-" for c in out.name.lower())
     spec = CampaignSpec(
         name, task, rounds, episodes, discount, error, assume, iterations, seed, mode, share,
@@ -103,12 +105,24 @@ def campaign(
             advance(line)
 
         if mode == "trials":
-            _finish_trials(try_in_rounds(spec, out, first, collect, say=say), spec, out)
+            _finish_trials(
+                try_in_rounds(spec, out, first, collect, limits=limits, say=say), spec, out
+            )
         else:
-            found = play_campaign(spec, out, first, collect, say=say)
+            found = play_campaign(spec, out, first, collect, limits=limits, say=say)
             show_rounds(found.rounds)
             _say_campaign(found, error)
     console.say(f"written: {out}")
+
+
+def _discount(asked: float | None, task: str, mode: Mode) -> float:
+    """Return what discounts the returns; a certified campaign judges by the task, as it is."""
+    known = float(task_of(task).discount) if task else 0.99
+    if asked is None or np.isclose(asked, known):
+        return known
+    if task and mode == "certified":
+        raise SettingError("discount", f"{asked:g}, the task's {known:g}", "Change it in the task")
+    return asked
 
 
 def _check_duels(share: float, rounds: int, episodes: int, error: float) -> None:

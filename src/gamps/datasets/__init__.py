@@ -7,7 +7,7 @@ policy, the discount and the limits of the actuators. For logs larger than memor
 them into pieces for learning.
 """
 
-from gamps.datasets.collection import collect, policy_for
+from gamps.datasets.collection import action_limits, collect, policy_for
 from gamps.datasets.dataset import Dataset, newest, of_newest, pooled, split_dataset
 from gamps.datasets.from_flat import from_flat
 from gamps.datasets.minari_export import LOG_PROB
@@ -31,6 +31,7 @@ __all__ = [
     "Limits",
     "Shards",
     "Stream",
+    "action_limits",
     "check_precision",
     "collect",
     "folder_of",

@@ -71,6 +71,14 @@ def limit_of(env: Make) -> int:
     return int(spec.max_episode_steps)
 
 
+def action_limits(env: Make) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the least and the largest action that an environment's actuators carry out, if any."""
+    environment = make_env(env)
+    space = environment.action_space
+    environment.close()
+    return (space.low, space.high) if isinstance(space, Box) and space.is_bounded() else None
+
+
 def from_raw(episodes: Sequence[Raw], policy: Policy) -> Trajectories:
     """Build trajectories, with the densities of the policy that drew their actions."""
     unknown = [

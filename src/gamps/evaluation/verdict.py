@@ -214,7 +214,7 @@ def verdict_of(
         condition += ", guaranteed by the declared bounds on the return"
     elif best.support.grade == FAIR and not guaranteed:
         usual = f"{2 * gain.confidence - 1:.6g}"
-        condition += f" (raised from {usual}, because few episodes count as evidence)"
+        condition += f" (instead of {usual}: gamps demands more where evidence is scarce)"
     if assume == "markov":
         condition += ", assuming that observations are Markov"
     if gain.low > 0:

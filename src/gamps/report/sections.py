@@ -113,13 +113,13 @@ def _estimates(found: RunEvaluation) -> Section:
     rests_on = BY_STATES if BY_STATES in estimates else ROBUST
     bounds = f"{estimates[ROBUST].value.confidence:.1%} bounds"
     caption = (
-        f"Improvement of rung {chosen} by each estimator. The verdict uses the {rests_on} "
-        f"estimate. Bounds here are for this rung alone. The verdict's bounds are wider: they "
-        f"hold for all rungs at the same time, and often their confidence is higher. The "
-        f"{' and '.join(f'“{name}”' for name in UNSPREAD)} estimates rely on a fitted model or "
-        f"value function; their bounds ignore the error of that fit, so they are too narrow. Each "
-        f"improvement is the estimator's value for the rung minus the same estimator's value for "
-        f"the logging policy."
+        f"Improvement of rung {chosen} by each estimator. The verdict uses the row “{rests_on}”: "
+        f"what a model predicts, corrected by the logged rewards. Bounds here are for this rung "
+        f"alone. The verdict's bounds are wider: they hold for all rungs at the same time, and "
+        f"often their confidence is higher. The rows "
+        f"{' and '.join(f'“{name}”' for name in UNSPREAD)} believe a fitted model. Their bounds "
+        f"ignore the error of the fit, and so are too narrow. Each improvement is the estimator's "
+        f"value for the rung minus the same estimator's value for the logging policy."
         f"{sampled(found)}"
     )
     return Section(
@@ -137,10 +137,10 @@ def _learning(run: Path) -> Section:
         return Section("How it learned", ["No iteration was finished."])
     caption = (
         "How training went, iteration by iteration. Predicted return: the line is what the models "
-        "predict for the policy. The band reaches down from it by the error that the same models "
-        "make for the logging policy. Effective episodes: how many episodes count as evidence "
-        "about the policy. Norm of the gradient: how strongly the models still want to change "
-        "the policy."
+        "predict for the policy. The lower edge of the band is this prediction minus the error "
+        "that the same models make for the logging policy. Effective episodes: how many episodes "
+        "count as evidence about the policy. Norm of the gradient: how strongly the models still "
+        "want to change the policy."
     )
     return Section("How it learned", [Picture("learning", pictures.learning(lines), caption)])
 
@@ -207,10 +207,11 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
                 "predicted and as logged. Below: for each logged step the model generates many "
-                "possible changes. The histogram shows which share of them is smaller than the "
-                "logged change (its rank). If the model's uncertainty is right, all ranks are "
-                "equally frequent, and the histogram is flat. A hump in the middle: the "
-                "uncertainty is too large. Peaks at both ends: it is too small.",
+                "possible changes. The rank of the logged change is the share of these that "
+                "are smaller. The histogram collects the ranks of all steps. If the model's "
+                "uncertainty is right, all ranks are equally frequent, and the histogram is flat. "
+                "A hump in the middle: the uncertainty is too large. Peaks at both ends: it is too "
+                "small.",
             ),
             Picture(
                 "model-bands",

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -99,6 +100,7 @@ def campaign(
     policy: Policy,
     collect: Collect,
     *,
+    limits: datasets.Limits | None = None,
     say: Callable[[str], None] = silent,
 ) -> Played:
     """Run all rounds, or those that are still missing.
@@ -108,6 +110,7 @@ def campaign(
       folder: campaign folder.
       policy: the first controller, whose noise is known.
       collect: logs episodes of a policy, the same ones for the same key.
+      limits: the least and the largest action that the actuators carry out, if known.
       say: called with what is being done.
 
     Raises:
@@ -120,7 +123,8 @@ def campaign(
         run, log = folder / f"round-{number}", named(spec, f"log{number}")
         say(f"round {number}: logging")
         key = jax.random.fold_in(jax.random.key(spec.seed), number)
-        _logged(spec, log, acting, collect, key)
+        keep = partial(_logged, spec, collect=collect, limits=limits)
+        keep(log, acting, key)
         if before is not None and (gain := measured(before, log)) is not None:
             found.measured.append(gain)
             if gain.harm:
@@ -128,7 +132,7 @@ def campaign(
                 withdraw(before)
                 acting = in_charge(before)
                 log = named(spec, f"log{number}b")
-                _logged(spec, log, acting, collect, jax.random.fold_in(key, 1))
+                keep(log, acting, jax.random.fold_in(key, 1))
         say(f"round {number}: learning and judging")
         if not history_of(run):
             _round(spec, before, log, run, number)
@@ -158,10 +162,18 @@ def named(spec: CampaignSpec, what: str) -> str:
     return f"campaign/{spec.name}-{digest}-{what}-v0"
 
 
-def _logged(spec: CampaignSpec, name: str, policy: Policy, collect: Collect, key: Array) -> None:
+def _logged(
+    spec: CampaignSpec,
+    name: str,
+    policy: Policy,
+    key: Key[Array, ""],
+    *,
+    collect: Collect,
+    limits: datasets.Limits | None,
+) -> None:
     if not datasets.folder_of(name).exists():
         log = collect(policy, key, spec.episodes)
-        datasets.save(name, log, policy, discount=spec.discount)
+        datasets.save(name, log, policy, discount=spec.discount, limits=limits)
 
 
 def _round(spec: CampaignSpec, before: Path | None, log: str, run: Path, number: int) -> None:

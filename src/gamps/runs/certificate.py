@@ -160,6 +160,8 @@ def record(
     content |= {"policy_sha256": sha256_of(policy), "settings_sha256": folder.digest(run)}
     try:
         with folder.locked(run):
+            if number_of(run, question, episodes) != content["number"]:
+                raise OutputError(f"{run}: judged by another process meanwhile. Ask again")
             if not any(one["question"] == question for one in judgements(run)):
                 with (run / JUDGEMENTS).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(content | {"episodes": list(episodes)}) + "\n")

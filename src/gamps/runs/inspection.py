@@ -267,7 +267,7 @@ def estimated_task(quality: Quality) -> list[Finding]:
 def _discount(task: Task, logged: float) -> Iterator[Finding]:
     if abs(float(task.discount) - logged) > 1e-6:
         found = f"{float(task.discount):g} in the task, {logged:g} in the log"
-        yield Finding(NOTE, "discount", f"{found}: the task's is used")
+        yield Finding(NOTE, "discount", f"{found}: gamps uses the task's discount")
 
 
 def _said(error: Exception) -> str:
@@ -296,10 +296,10 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     ess, k, _ = evaluation.support(policy, log)
     start = "the logging policy" if ess > log.n_trajectories - 0.05 else "another policy"
     found = f"training starts from {start}; {round(ess, 1):g} of {log.n_trajectories} episodes "
+    found += "count as evidence about it. "
     found += (
-        f"count as evidence about it. Pareto-k is {k:.2f} (below 0.7 is good; it is high if a few "
+        f"A Pareto-k above 0.7 would mean that a few of them outweigh all others; it is {k:.2f}"
     )
-    found += "episodes dominate)"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)

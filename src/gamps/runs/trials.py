@@ -91,6 +91,7 @@ def try_in_rounds(
     collect: Collect,
     *,
     models: bool = True,
+    limits: datasets.Limits | None = None,
     say: Callable[[str], None] = silent,
 ) -> Tries:
     """Run all rounds, or those that are still missing.
@@ -101,6 +102,7 @@ def try_in_rounds(
       policy: the first controller.
       collect: logs episodes of a policy, the same ones for the same key.
       models: whether models screen candidates and are searched for them.
+      limits: the least and the largest action that the actuators carry out, if known.
       say: called with what is being done.
 
     Raises:
@@ -112,11 +114,12 @@ def try_in_rounds(
         path, name = folder / f"round-{number}.json", named(spec, f"log{number}")
         if not path.exists():
             say(f"round {number}: learning and trying")
-            now, plant = _round(spec, number, found, collect, models=models)
+            now, plant = _round(spec, number, found, collect, limits, models=models)
             # If a killed call has written this already, the same is written again.
             datasets.save(
                 name, plant.log(), found.deployed[-1], discount=spec.discount,
-                labels=Labels(controllers=tuple(plant.names), newest=INCUMBENT), overwrite=True,
+                labels=Labels(controllers=tuple(plant.names), newest=INCUMBENT), limits=limits,
+                overwrite=True,
             )  # fmt: skip
             atomic_io.write_file(path, (json.dumps(now._asdict()) + "\n").encode())
         now = _read(path)
@@ -167,7 +170,13 @@ class _Plant:
 
 
 def _round(
-    spec: CampaignSpec, number: int, past: Tries, collect: Collect, *, models: bool
+    spec: CampaignSpec,
+    number: int,
+    past: Tries,
+    collect: Collect,
+    limits: datasets.Limits | None,
+    *,
+    models: bool,
 ) -> tuple[Tried, _Plant]:
     key = jax.random.fold_in(jax.random.key(spec.seed), number)
     key_plant, key_fit, key_draw = jax.random.split(key, 3)
@@ -185,7 +194,7 @@ def _round(
         own = jax.tree.map(lambda x: x[rows], past.logs[0])
         units = trials.unit_parameters(first, own)
         around = _around(spec, past.rounds, calm, units)
-    within = _imagination(spec, key_fit, past.logs) if models and past.logs else None
+    within = _imagination(spec, key_fit, past.logs, limits) if models and past.logs else None
     drawn = trials.propose(key_draw, around, count, calm, within)
     promised = [] if within is None else within.worth(key_draw, calm, drawn).tolist()
     earned = [plant.earn(TRIAL, trials.with_parameters(calm, row)) for row in drawn]
@@ -238,7 +247,10 @@ def _around(
 
 
 def _imagination(
-    spec: CampaignSpec, key: Key[Array, ""], logs: list[Trajectories]
+    spec: CampaignSpec,
+    key: Key[Array, ""],
+    logs: list[Trajectories],
+    limits: datasets.Limits | None,
 ) -> trials.Imagination:
     """Fit models to all logs, in arrays of the same size every round: nothing compiles twice."""
     log = _together(logs)
@@ -247,7 +259,7 @@ def _imagination(
     whole = jax.tree.map(lambda x: x[np.resize(np.arange(log.n_trajectories), size)], log)
     mask = whole.mask & (jnp.arange(size) < log.n_trajectories)[:, None]
     whole = eqx.tree_at(lambda t: t.mask, whole, mask)
-    features = features_of(spec.features, log)
+    features = features_of(spec.features, log, limits)
     data = Dataset(log, None, spec.discount, None)
     task, _ = task_for(spec.task, data, features, spec.seed)
     task = eqx.tree_at(lambda t: t.discount, task, jnp.asarray(spec.discount, float))
