@@ -173,8 +173,35 @@ def test_warnings():
     ):
         grades = {f.what: f.grade for f in inspection.inspect(log, None, None)}
         assert grades[what] == inspection.WARNING
+    lengths = jnp.arange(6) < 1 + jnp.arange(12)[:, None] % 6
+    grades = {f.what: f.grade for f in inspection.inspect(changed(mask=lengths), None, None)}
+    assert grades["ends"] == inspection.WARNING  # nobody said whether they ended or were cut off
     estimated = inspection.inspect(LOG, None, None, densities="estimated")
     assert estimated[0].what == "densities"
+
+
+def test_a_task_is_not_compared_where_nobody_saw_what_followed():
+    """Without a row after the last step; reward and end depend on where it led."""
+    rng = np.random.default_rng(0)
+    steps = [rng.uniform(0, 1, size=(5, 1)).cumsum(axis=0) for _ in range(12)]
+    task = Task(
+        lambda s, a, after: after[0] + 100 * (after[0] > 2.5), 0.9, lambda s, a, after: after[0] > 2
+    )
+
+    def episode(x, *, closing):
+        rewards = np.array([task.reward(x[0], x[0], after) for after in x[1:]], np.float64)
+        seen = x if closing else np.concatenate([x[:-1], x[-2:-1]])
+        zeros = np.zeros(len(rewards))
+        return Episode(seen, zeros[:, None], rewards, zeros, terminated=bool(x[-1] > 2))
+
+    cut = [x[: 2 + int((x > 2).argmax()) - 1] if (x > 2).any() else x for x in steps]
+    for closing in (True, False):
+        log = from_episodes([episode(x, closing=closing) for x in cut])
+        found = inspection.inspect(log, task, None)
+        assert inspection.FATAL not in {
+            f.grade for f in found if f.what in ("reward", "termination")
+        }
+    assert "not compared in 12 last steps" in " ".join(f.found for f in found)
 
 
 def test_inspect_as_a_command(tmp_path, monkeypatch, capsys, refused):

@@ -120,6 +120,11 @@ def test_from_a_verdict_to_the_policy_that_acts(run, capsys):
     assert scipy.stats.kstest(drawn, learned.cdf).pvalue < 1e-3
     with pytest.raises(CheckpointError, match="mean-action"):
         exported.mean_action(observation)
+    with pytest.raises(CheckpointError, match=r"observation: \[nan, 0.5\]"):
+        exported.sample(np.array([np.nan, 0.5]), generator)
+    evaluate_run(run, confidence=0.999999)  # not shown: the certificate is gone
+    main(["play", str(run), "--env", "gamps/TwoTanks-v0", "--episodes", "1"])
+    assert "no longer certifies this policy" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_played_is_what_was_judged(run, monkeypatch):
@@ -178,8 +183,9 @@ def test_a_log_of_another_controller_does_not_judge(run):
     noisier = tanks.policy(0.5)
     log = collect(TwoTanks(), noisier, jax.random.key(6), n=90, steps=8)
     datasets.save("tanks/noisier-v0", log, noisier, discount=0.98, overwrite=True)
-    with pytest.raises(SettingError, match="did not make tanks/noisier-v0"):
-        evaluate_run(run, log="tanks/noisier-v0")
+    for against in ("newest", "all"):
+        with pytest.raises(SettingError, match="did not make tanks/noisier-v0"):
+            evaluate_run(run, log="tanks/noisier-v0", against=against)
 
 
 def test_a_report_repeats_the_last_question(run, capsys):

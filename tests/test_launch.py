@@ -246,6 +246,7 @@ def test_what_is_said_twice_or_not_at_all_is_refused(tmp_path, capsys):
     start(TrainSpec(LOG, TASK, recipe="pgt", iterations=1), tmp_path / "run")
     for words, match in (
         ([str(tmp_path / "run"), "--task", TASK], "is a run folder and already has one"),
+        ([str(tmp_path / "run"), "--iterations", "300"], "iterations: "),
         ([LOG, "--task", TASK], "out: missing"),
         ([LOG], "out: missing"),
     ):

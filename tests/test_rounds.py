@@ -181,6 +181,28 @@ def test_a_run_that_nobody_judged_has_no_next(tmp_path):
         rounds.next_round(tmp_path / "first", grown, tmp_path / "b", "rounds/all-v0")
 
 
+def test_a_log_of_a_controller_that_only_a_fit_stands_in_for(tmp_path):
+    """Nothing can tell whether the new log is of it, so it is not refused."""
+
+    def bent(seed, name):
+        acting = GOLF.policy()
+        log = collect(acting, jax.random.key(seed), 60)
+        densities = log.behaviour_log_prob + 0.3 * jnp.tanh(log.actions[..., 0] - 2.0)
+        log = eqx.tree_at(lambda t: t.behaviour_log_prob, log, densities)
+        datasets.save(name, log, None, discount=0.99)
+        return name
+
+    spec = TrainSpec(bent(0, "rounds/first-v0"), task=TASK, iterations=2, seed=3)
+    start(spec, tmp_path / "first").train()
+    run = tmp_path / "first"
+    rounds.first_round(run)
+    assert not made(open_run(run).ends.behaviour, open_run(run).learned)
+    evaluate_run(run, log=bent(1, "rounds/judge-v0"))
+    if rounds.was_deployed(run) is None:
+        rounds.next_round(run, bent(2, "rounds/new-v0"), tmp_path / "b", "rounds/all-v0")
+        assert len(rounds.history_of(tmp_path / "b")) == 2
+
+
 def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     """Stopped in its second round, it ends with the decisions of one that was not."""
     spec = CampaignSpec("whole", TASK, rounds=2, iterations=2)
@@ -201,6 +223,8 @@ def test_a_campaign_is_taken_up_where_it_stood(tmp_path, monkeypatch):
     assert [one.error for one in whole.rounds] == pytest.approx([0.025, 0.025])
     with pytest.raises(RunError, match="another campaign"):
         campaign(spec, tmp_path / "stopped", GOLF.policy(), collect)
+    with pytest.raises(OutputError, match="a log of an earlier campaign"):  # of what, who knows?
+        campaign(spec, tmp_path / "again", GOLF.policy(), collect)
 
 
 def test_what_else_judged_a_run_has_spent_error_too(tmp_path):

@@ -138,6 +138,11 @@ def test_groups_that_have_judged_do_not_judge_again():
     alone = data._replace(labels=data.labels._replace(controllers=(), groups=(), newest=""))
     kept = datasets.pooled(alone, data._replace(labels=data.labels._replace(controllers=())), "b")
     assert len(set(kept.labels.groups)) == 80 + 20
+    estimated = alone._replace(densities="estimated")
+    assert datasets.pooled(estimated, alone, "b").densities == "estimated"
+    assert datasets.pooled(alone, estimated, "b").densities == "estimated"
+    with pytest.raises(DatasetError, match=r"discount: 0\.5 in the new log, 0\.9 in the old"):
+        datasets.pooled(alone, alone._replace(discount=0.5), "b")
     for join in (
         lambda: datasets.pooled(data, alone, "b"),
         lambda: together({"a": data, "b": alone}),

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+import time
 import types
 from datetime import datetime
 
@@ -18,7 +19,7 @@ from gamps.datasets import (
     stream_labelled,
 )
 from gamps.errors import DatasetError
-from gamps.trajectories import from_episodes, known_transitions
+from gamps.trajectories import Episode, from_episodes, known_transitions
 
 HEAD = ["run", "t", "x", "y", "u", "r", "logp", "nx", "ny", "end"]
 COLUMNS = Columns("run", ("x", "y"), ("u",), "r", "logp")
@@ -296,3 +297,80 @@ def test_without_pyarrow_a_table_is_read_alike(tmp_path, monkeypatch):
     for one, other in zip(fast, slow, strict=True):
         np.testing.assert_array_equal(one.observations, other.observations)
         np.testing.assert_array_equal(one.actions, other.actions)
+
+
+def test_a_heading_that_stands_twice_is_refused_by_every_reader(tmp_path):
+    table = [[i, 0.5, 9.0, 0.1, 1.0, -1.0] for i in range(3)]
+    path = write(tmp_path / "log.csv", table, ["run", "x", "x", "u", "r", "logp"])
+    with pytest.raises(DatasetError, match="x: appears more than once"):
+        read_table(path, COLUMNS._replace(observations=("x",)))
+
+
+TIMES = {
+    # At 2:30 on that day many clocks were put forward.
+    "no zone": ["2024-03-31T02:30:00", "2024-03-31T03:00:00"],
+    "digits": ["10010100", "10010101"],
+    "of a day": ["08:30:00", "08:30:01.5"],
+    "zones": ["2024-03-31T02:30:00+02:00", "2024-03-31T01:00:00+00:00"],
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_do_not_depend_on_where_they_are_read(tmp_path, kind, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    table = [[0, at, 0.5, 0.1, 1.0, -1.0] for at in TIMES[kind]]
+    columns = COLUMNS._replace(observations=("x",), time="t")
+    for pairs, good in ((table, True), (table[::-1], False)):
+        path = write(tmp_path / f"{good}.csv", pairs, ["run", "t", "x", "u", "r", "logp"])
+        if good:
+            assert len(read_table(path, columns)) == 1
+        else:
+            with pytest.raises(DatasetError, match="does not increase"):
+                read_table(path, columns)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_an_episode_without_a_label_is_refused(tmp_path):
+    table = [[0, "a", 0.5, 0.1, 1.0, -1.0], [1, "", 0.5, 0.1, 1.0, -1.0]]
+    path = write(tmp_path / "log.csv", table, ["run", "who", "x", "u", "r", "logp"])
+    for name in ("controller", "group"):
+        columns = COLUMNS._replace(observations=("x",), **{name: "who"})
+        with pytest.raises(DatasetError, match=r"who\[2\]: empty"):
+            read_table(path, columns)
+
+
+def test_parquet_of_few_digits_and_of_many(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    nan = float("nan")
+    columns = COLUMNS._replace(observations=("x",), time="t")
+
+    def write_one(**changes):
+        content = {
+            "run": pa.array([1.0, 1.0, 2.0, 2.0]),
+            "t": pa.array([1, 1001, 3, 4005], pa.timestamp("ns")),
+            "x": pa.array([1, 2, 3, 4], pa.float32()),
+            "u": pa.array([1, nan, 1, nan], pa.float32()),  # the last rows only say where it ended
+            "r": pa.array([1, nan, 1, nan], pa.float32()),
+            "logp": pa.array([-1, nan, -1, nan], pa.float32()),
+        }
+        parquet.write_table(pa.table(content | changes), tmp_path / "log.parquet")
+        return read_table(tmp_path / "log.parquet", columns)
+
+    assert [len(episode.rewards) for episode in write_one()] == [1, 1]
+    with pytest.raises(DatasetError, match=r"run\[4\]: empty"):
+        write_one(run=pa.array([1.0, 1.0, 2.0, nan]))
+
+
+def test_a_numbered_state_may_truly_repeat():
+    """With rows after the last step a repeated state is one; without them it is not known."""
+
+    def episode(*states):
+        steps = len(states) - 1
+        return Episode(np.array(states), np.zeros(steps, int), np.zeros(steps), np.zeros(steps))
+
+    some = from_episodes([episode(0, 1, 1), episode(0, 1, 2)])
+    assert np.asarray(known_transitions(some)).all()
+    assert not np.asarray(known_transitions(from_episodes([episode(0, 1, 1)] * 3)))[:, 1].any()

@@ -489,11 +489,16 @@ def test_settings_from_a_file(tmp_path, log_name, capsys):
     )
     main(["train", "--config", str(path), "--iterations", "2"])
     assert folder.header(tmp_path / "run")["settings"]["iterations"] == 2
-    path.write_text("iteration = 3\n")
-    with pytest.raises(SystemExit) as caught:
-        main(["train", "--config", str(path)])
-    assert caught.value.code == 2
-    assert "iteration is not a setting" in capsys.readouterr().err
+    for line, said in (
+        ("iteration = 3", "iteration is not a setting"),
+        ("out = 5", "out is 5. Write it as a str"),
+        ('tensorboard = "false"', "tensorboard is 'false'. Write it as a bool"),
+    ):
+        path.write_text(f"{line}\n")
+        with pytest.raises(SystemExit) as caught:
+            main(["train", "--config", str(path)])
+        assert caught.value.code == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.full

@@ -176,12 +176,15 @@ def known_transitions(trajectories: Trajectories) -> Bool[Array, "N T"]:
     """Real steps, except last steps whose next observation repeats the one before.
 
     A table without a row after the last step is stored this way: nobody saw where that step led.
-    Transition models leave these steps out.
+    Transition models leave these steps out. A numbered state may truly repeat: there it counts as
+    unknown only if nearly all episodes end this way.
     """
     ends = jnp.arange(trajectories.n_steps) == trajectories.lengths[:, None] - 1
     same = trajectories.states == trajectories.next_states
-    same = same.reshape(*trajectories.mask.shape, -1).all(axis=-1)
-    return trajectories.mask & ~(ends & same)
+    unknown = ends & same.reshape(*trajectories.mask.shape, -1).all(axis=-1)
+    if trajectories.states.dtype.kind == "i":
+        unknown &= unknown.any(axis=1).mean() > 0.9
+    return trajectories.mask & ~unknown
 
 
 def from_episodes(episodes: Sequence[Episode], *, length: int | None = None) -> Trajectories:

@@ -205,12 +205,16 @@ def configured(function: Callable[..., Any], words: Sequence[str]) -> Callable[.
     from gamps.runs.spec import KINDS, TrainSpec, read_toml, typed
 
     settings = read_toml(path, "config")
-    others = {"out": Path, "tensorboard": bool}
+    others = {"out": str, "tensorboard": bool}
     for name in settings:
         if name not in KINDS | others:
             fix = f"Choose from {', '.join([*KINDS, *others])}"
             raise SettingError("config", f"{path}: {name} is not a setting", fix)
-    rest = {name: kind(settings[name]) for name, kind in others.items() if name in settings}
+        if name in others and type(settings[name]) is not others[name]:
+            problem = f"{path}: {name} is {settings[name]!r}"
+            raise SettingError("config", problem, f"Write it as a {others[name].__name__}")
+    kinds = {"out": Path, "tensorboard": bool}
+    rest = {name: kind(settings[name]) for name, kind in kinds.items() if name in settings}
     spec = {name: typed(name, settings[name]) for name in KINDS if name in settings}
     return functools.partial(function, spec=TrainSpec(**({"log": MISSING} | spec)), **rest)
 

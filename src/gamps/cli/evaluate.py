@@ -20,6 +20,8 @@ from gamps.runs.evaluate_run import (
     RunEvaluation,
     evaluate_run,
 )
+from gamps.runs.inspection import unflagged_ends
+from gamps.trajectories import Trajectories
 
 STATUS = {evaluation.DEPLOY: 0, evaluation.NOT_SHOWN: 3, evaluation.WORSE: 4}
 COLOURS = {evaluation.DEPLOY: "green", evaluation.NOT_SHOWN: "yellow", evaluation.WORSE: "red"}
@@ -122,6 +124,9 @@ def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
     console.say_estimated(found.densities)
     word = (verdict.word, f"bold {COLOURS[verdict.word]}")
     console.say(Text.assemble(word, f": {verdict.why}. {verdict.advice}."))
+    held_out = found.run.held_out
+    if isinstance(held_out, Trajectories) and (unflagged := unflagged_ends(held_out)):
+        console.say(f"Caution: {unflagged}.", "yellow")
     if verdict.unseen_loss is not None:
         unit = "episode" if found.run.groups is None else "group"
         console.say(rare_failures(verdict, unit, declare=found.takes_bounds))

@@ -11,6 +11,7 @@ from gamps import datasets
 from gamps._utils import console
 from gamps.errors import DatasetError, OutputError, SettingError
 from gamps.policies import estimation
+from gamps.runs.inspection import unflagged_ends
 from gamps.trajectories import from_episodes
 
 SHOWN = 10  # dropped episodes to name
@@ -67,7 +68,8 @@ def import_(
       terminated: column that is nonzero where the environment ended the episode.
       timeout: column that is nonzero where the episode was cut off, whatever --terminated says.
       time: column of numbers, dates or times that must increase in an episode; only checked.
-      controller: column with the name of the controller that chose the episode's actions.
+      controller: column with the name of the controller that chose the episode's actions; the one
+        that made the last episode of the table is the newest.
       group: column that names which episodes belong together: a patient, a machine, a day.
       discrete: actions are choices, numbered from 0, in one column.
       numbered: observations are states, numbered from 0, in one column.
@@ -110,6 +112,10 @@ def import_(
     say = console.say
     say(f"{log.n_trajectories} episodes, {account.steps} steps")
     _say_account(account)
+    if unflagged := unflagged_ends(log):
+        say(f"{unflagged}. If that is wrong, name --done or --timeout", "yellow")
+    if controller:
+        say(f"the newest controller, which made the last episode: {labels.newest}")
     say(f"written: {folder}")
     if known:
         say(f"next: gamps inspect {dataset}, with --task module:object if you know the reward")

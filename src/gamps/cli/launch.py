@@ -15,7 +15,7 @@ from gamps.cluster.cluster import require_ray
 from gamps.cluster.sweeps import SweepResult
 from gamps.errors import SettingError, WorkerError
 from gamps.runs import TrainSpec, checkpoints, folder
-from gamps.runs.spec import spec_in
+from gamps.runs.spec import KINDS, spec_in
 from gamps.runs.state import from_json
 
 
@@ -55,9 +55,11 @@ def launch(
     require_ray()  # before the log is read, which may take a while
     run = Path(spec.log)
     if (run / folder.HEADER).exists():
-        if spec.task or out:
-            name = "task" if spec.task else "out"
-            raise SettingError(name, f"{run} is a run folder and already has one", "Leave it out")
+        unset = TrainSpec(spec.log)
+        given = [name for name in KINDS if getattr(spec, name) != getattr(unset, name)]
+        if out or given:
+            problem = f"{run} is a run folder and already has one"
+            raise SettingError(given[0] if given else "out", problem, "Leave it out")
         say_imports(run)
     elif out is None:
         raise SettingError("out", f"missing, and {run} is not a run folder", "Add --out FOLDER")

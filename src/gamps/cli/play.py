@@ -14,8 +14,8 @@ from gamps._utils import console, figures
 from gamps._utils.atomic_io import replace_file
 from gamps.deployment.load import UNJUDGED, UnjudgedWarning, load_policy
 from gamps.errors import GampsError, RunError, SettingError
-from gamps.runs.certificate import WITHDRAWN
-from gamps.runs.folder import refuse_unwritable
+from gamps.runs.certificate import CERTIFICATE, WITHDRAWN
+from gamps.runs.folder import HEADER, refuse_unwritable
 
 LONGEST = 10_000  # steps after which an episode is cut off
 STRIP = 20  # frames for the strip: every step up to this one, then one in this many
@@ -64,8 +64,12 @@ def play(
     console.say_estimated(str(policy.header["notes"].get("densities")))
     if policy.certificate is None:
         console.say("nobody has judged this policy", "red")
-    if (run / WITHDRAWN).exists():
+    if (beside / WITHDRAWN).exists():
         console.say("this policy was deployed and did harm: its certificate is withdrawn", "red")
+    elif (beside / HEADER).exists() and policy.certificate is not None:
+        now, own = beside / CERTIFICATE, policy.certificate.get("policy_sha256", "")
+        if not now.exists() or own not in now.read_text("utf-8"):
+            console.say("the run no longer certifies this policy: export it again", "red")
     if mean_action:
         console.say(UNJUDGED, "red")
     try:

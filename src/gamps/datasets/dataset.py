@@ -113,7 +113,12 @@ def pooled(old: Dataset, new: Dataset, name: str = "") -> Dataset:
     limits = old.limits or new.limits
     if old.limits is not None and new.limits is not None and not _same(old.limits, new.limits):
         limits = None  # models see actions as they were drawn
+    if None not in (old.discount, new.discount) and old.discount != new.discount:
+        problem = f"{new.discount:g} in the new log, {old.discount:g} in the old one"
+        raise DatasetError("discount", problem, "Import the new log with the old one's --discount")
+    estimated = "estimated" in (old.densities, new.densities)
     return new._replace(
+        densities="estimated" if estimated else new.densities,
         trajectories=jax.tree.map(lambda *x: jnp.concatenate(x), *parts),
         discount=old.discount if new.discount is None else new.discount,
         limits=limits,

@@ -41,6 +41,7 @@ def read_csv(
     path: Path, names: Sequence[str], rows: int, texts: Container[str | None] = ()
 ) -> Iterator[Table]:
     """Yield blocks of a CSV file: with pyarrow if installed, until it meets a value it refuses."""
+    _check_first_row(path, names)
     done = 0
     with contextlib.suppress(ImportError):
         from pyarrow import ArrowException
@@ -51,6 +52,13 @@ def read_csv(
                 done += len(block[names[0]])
             return
     yield from _python_csv(path, names, rows, done)
+
+
+def _check_first_row(path: Path, names: Sequence[str]) -> None:
+    with contextlib.suppress(OSError, UnicodeDecodeError, csv.Error):  # reading says what is wrong
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            heading = next(csv.reader(file, strict=True), [])
+        _check_heading(heading, names)
 
 
 def _arrow_csv(
@@ -120,17 +128,21 @@ def read_parquet(path: Path, names: Sequence[str], rows: int) -> Iterator[Table]
             for block in file.iter_batches(batch_size=rows, columns=list(names)):
                 if block.num_rows:
                     yield {name: _plain(block.column(name)) for name in names}
-    except (OSError, ArrowException) as error:
+    except (OSError, ValueError, ArrowException) as error:
+        if isinstance(error, DatasetError):
+            raise
         raise DatasetError(str(path), f"cannot be read: {error}", "Give a Parquet file") from error
 
 
 def _plain(column: Any) -> Any:
     """A column as an array if all values are numbers, which is fast; otherwise as a list."""
-    from pyarrow import types
+    from pyarrow import timestamp, types
 
     kind = column.type
     if column.null_count == 0 and (types.is_integer(kind) or types.is_floating(kind)):
         return column.to_numpy(zero_copy_only=False)
+    if types.is_timestamp(kind):  # Python's times end at microseconds
+        column = column.cast(timestamp("us", kind.tz), safe=False)
     return column.to_pylist()
 
 

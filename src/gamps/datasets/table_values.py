@@ -1,6 +1,7 @@
 """Convert columns of a table to numbers; errors name the column and the row."""
 
-from datetime import date, datetime
+import contextlib
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ from gamps.datasets.table_blocks import Table
 from gamps.errors import DatasetError
 from gamps.trajectories import Episode
 
+FLOATS = (float, np.floating)
 LONG, SMOOTH, SHUFFLED = 20, 0.2, 0.5  # steps of an episode; two von Neumann ratios
 
 
 def is_empty(value: Any) -> bool:
     """Whether a cell of the table is empty."""
-    return value in (None, "") or (isinstance(value, float) and bool(np.isnan(value)))
+    return value in (None, "") or (isinstance(value, FLOATS) and bool(np.isnan(value)))
 
 
 def flags_of(table: Table, name: str | None, first: int) -> np.ndarray:
@@ -37,21 +39,31 @@ def _flag(value: Any) -> Any:
 
 
 def times_of(values: Any, name: str, first: int) -> np.ndarray:
-    """Times as numbers: dates and times become seconds, also when written as text."""
+    """Times as numbers: dates and times become seconds, also when written as text.
+
+    A time without a zone is taken as UTC: nothing may depend on where the table is read.
+    """
 
     def seconds(value: Any) -> Any:
         if isinstance(value, str):
-            try:
-                value = datetime.fromisoformat(value.strip())
-            except ValueError:
-                return value  # a number, or `column_of` refuses it
+            value = _time(value.strip())
+        if isinstance(value, time):
+            value = datetime.combine(date(1970, 1, 1), value)
         if isinstance(value, np.datetime64):
             return (value - np.datetime64(0, "s")) / np.timedelta64(1, "s")
         if isinstance(value, datetime):
-            return value.timestamp()
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
         return value.toordinal() * 86_400.0 if isinstance(value, date) else value
 
     return column_of([seconds(value) for value in values], name, first)
+
+
+def _time(text: str) -> Any:
+    """A number, a date with or without a time, or a time; other text unchanged."""
+    for read in (float, datetime.fromisoformat, time.fromisoformat):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    return text  # `column_of` refuses it
 
 
 def logarithms_of(name: str, values: np.ndarray, first: int) -> np.ndarray:

@@ -118,7 +118,9 @@ def _starts_by_flags(table: Table, columns: Columns, first: int) -> list[int]:
 def _labelled(table: Table, first: int, columns: Columns, account: Account) -> Labelled:
     labels = []
     for name in (columns.controller, columns.group):
-        values = [] if name is None else [v for v in table[name] if v not in (None, "")]
+        values = [] if name is None else [v for v in table[name] if not is_empty(v)]
+        if name is not None and not values:
+            raise DatasetError(name, "empty", "Name it in a row of the episode", index=first + 1)
         if len(set(values)) > 1:
             problem = f"both {values[0]} and {next(v for v in values if v != values[0])}"
             fix = "An episode can have only one: put the rest into another episode"
@@ -141,7 +143,7 @@ def _starts(field: str, episodes: Any, old: int, first: int, earlier: set[Any]) 
         if isinstance(name, (list, dict)):
             problem = f"a {type(name).__name__}"
             raise DatasetError(field, problem, "Use a number or a text as its name", index=place)
-        if name in (None, ""):
+        if is_empty(name):
             raise DatasetError(field, "empty", "Say which episode the row is in", index=place)
         if name in earlier:
             problem = f"episode {name} continues after another episode"

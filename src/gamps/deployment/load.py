@@ -56,6 +56,12 @@ class DeployedPolicy:
         if list(array.shape) != expected["shape"]:
             problem, fix = f"shape {array.shape}", f"Expected {expected['shape']}, one observation"
             raise CheckpointError("observation", problem, fix)
+        given = np.asarray(observation, float)
+        if not np.isfinite(given).all() or (array.dtype.kind == "i" and (array != given).any()):
+            fix = "Expected a state's number" if array.dtype.kind == "i" else "Repair the sensor"
+            raise CheckpointError("observation", f"{given.tolist()}", fix)
+        if array.dtype.kind == "i" and array.min() < 0:
+            raise CheckpointError("observation", f"{given.tolist()}", "States count from 0")
         return array
 
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Key
 from gamps import datasets, evaluation
 from gamps._utils import atomic_io
 from gamps._utils.console import silent
-from gamps.errors import RunError
+from gamps.errors import OutputError, RunError
 from gamps.evaluation.duel import Measured
 from gamps.policies import Policy
 from gamps.runs.certificate import withdraw
@@ -150,6 +150,10 @@ def begin(spec: CampaignSpec, folder: Path) -> None:
     """Write down a campaign's settings, or check that the folder holds the same ones."""
     content, path = json.loads(json.dumps(asdict(spec))), folder / CAMPAIGN
     if not path.exists():
+        old = datasets.folder_of(named(spec, "log1"))
+        if old.exists():
+            fix = "Delete it and its kin, or choose another folder name"
+            raise OutputError(f"{old}: a log of an earlier campaign with these settings. {fix}")
         folder.mkdir(parents=True, exist_ok=True)
         atomic_io.write_file(path, (json.dumps(content, indent=1) + "\n").encode())
     elif json.loads(path.read_text(encoding="utf-8")) != content:

@@ -21,7 +21,7 @@ from gamps.models import Quality
 from gamps.policies import Policy, log_probs
 from gamps.runs.log_truth import drifts, false_densities
 from gamps.tasks import Task
-from gamps.trajectories import Trajectories
+from gamps.trajectories import Trajectories, known_transitions
 
 FATAL, WARNING, NOTE = "fatal", "warning", "note"
 # Cost of the default on Swimmer logs and two cores (`benchmarks/cost.py`): megabytes in total and
@@ -108,6 +108,9 @@ def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
         f"{n} episodes, {int(lengths.sum())} steps, {each} per episode, "
         f"{int(np.asarray(log.terminated).sum())} ended by the environment",
     )
+    if unflagged := unflagged_ends(log):
+        fix = "Import it again with --done, or --timeout; if all were cut off, this is right"
+        yield Finding(WARNING, "ends", unflagged, fix)
     spaces = [
         f"{name} {list(getattr(log, name).shape[2:])} {getattr(log, name).dtype}"
         for name in ("observations", "actions")
@@ -119,6 +122,17 @@ def _size(log: Trajectories, densities: str) -> Iterator[Finding]:
     if densities == "estimated":
         fix = "Log the density of every action when it is drawn"
         yield Finding(WARNING, "densities", "estimated from the actions, not logged", fix)
+
+
+def unflagged_ends(log: Trajectories) -> str:
+    """Say what it means if episodes of different lengths all count as cut off; empty if not so."""
+    lengths = np.asarray(log.lengths)
+    if lengths.min() == lengths.max() or bool(np.asarray(log.terminated).any()):
+        return ""
+    return (
+        f"episodes of {lengths.min()} to {lengths.max()} steps, none marked as ended: all count as "
+        "cut off, as if they had gone on like the others"
+    )
 
 
 def _controllers(log: Trajectories, labels: Labels) -> Iterator[Finding]:
@@ -211,7 +225,11 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
         fix = "It must accept one observation, one action and the next observation, as JAX arrays"
         yield Finding(FATAL, "task", _said(error), fix)
         return
-    mask = np.asarray(log.mask)
+    mask = np.asarray(known_transitions(log))
+    if (left := int(log.mask.sum()) - int(mask.sum())) > 0:
+        yield Finding(NOTE, "task", f"not compared in {left} last steps: where did they lead?")
+    if not mask.any():
+        return
     known, logged = np.asarray(rewards)[mask], np.asarray(log.rewards)[mask]
     if not np.isfinite(known).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(rewards)) & mask)[0])
@@ -236,8 +254,8 @@ def _task(log: Trajectories, task: Task) -> Iterator[Finding]:
     else:
         yield Finding(NOTE, "reward", found)
     ended = np.asarray(ends) & mask
-    last = np.arange(mask.shape[1]) == mask.sum(axis=1)[:, None] - 1
-    logged_end = last & np.asarray(log.terminated)[:, None]
+    last = np.arange(mask.shape[1]) == np.asarray(log.lengths)[:, None] - 1
+    logged_end = last & mask & np.asarray(log.terminated)[:, None]
     differ = ended != logged_end
     if differ.any():
         place = tuple(int(i) for i in np.argwhere(differ)[0])

@@ -157,7 +157,9 @@ def next_round(
         raise SettingError("run", problem, "Train without stream, or on a part of the log")
     deployed = _certified(opened, before)
     policy = opened.ends.behaviour if deployed is None else deployed
-    new = _log_of(policy, log, before)
+    # Where a fit stands in for the controller, nothing tells whether it made the new log.
+    fitted = deployed is None and not made(policy, datasets.of_newest(opened.data))
+    new = datasets.load(log) if fitted else _log_of(policy, log, before)
     count, n = len(unseen(new.trajectories, own_episodes(opened))), new.trajectories.n_trajectories
     if count < n:
         problem = f"only {count} of {n} episodes of {log} are new to the run"
@@ -165,7 +167,7 @@ def next_round(
     past = _past(before, opened)
     _continue(before, out)
     name = "" if deployed is None else f"round {len(past) + 1}"
-    _keep(dataset, datasets.pooled(opened.data, new, name), policy)
+    _keep(dataset, datasets.pooled(opened.data, new, name), None if fitted else policy)
     spec = replace(opened.spec, log=dataset, policy="behaviour")
     run = start(spec, out, again=True)
     run.train(callback=callback)
@@ -204,13 +206,14 @@ def _log_of(policy: Policy, log: str, before: Path) -> datasets.Dataset:
     return data
 
 
-def _keep(name: str, data: datasets.Dataset, policy: Policy) -> None:
+def _keep(name: str, data: datasets.Dataset, policy: Policy | None) -> None:
     """Write the logs of all rounds, unless an earlier, killed call has done so."""
     folder = datasets.folder_of(name)
     if not folder.exists():
         datasets.save(
             name, data.trajectories, policy, discount=data.discount, labels=data.labels,
             limits=data.limits,
+            densities="estimated" if data.densities == "estimated" else "known",
         )  # fmt: skip
     elif sha256_of(datasets.load(name).trajectories) != sha256_of(data.trajectories):
         raise OutputError(f"{folder}: holds another log. Choose another dataset")
