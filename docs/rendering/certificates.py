@@ -3,6 +3,8 @@
 import math
 from statistics import fmean, stdev
 
+from scipy.stats import beta
+
 from rendering.tables import load, table
 
 NAMED = {
@@ -57,6 +59,21 @@ def above_in_all(kind: str = "ladder") -> str:
     """Count bounds above the truth over all logs, as "3 of 90"."""
     rows = certificates(kind).values()
     return f"{sum(row['above'] for row in rows)} of {sum(row['judgements'] for row in rows)}"
+
+
+def above_at_first() -> str:
+    """Count logs whose first judgement has a bound above the truth, with 95% limits of the share.
+
+    The study keeps these counts as their limits (Clopper and Pearson).
+    """
+    hits = logs = 0
+    for row in certificates().values():
+        n = len(row["by_log"])
+        highest = [beta.ppf(0.975, k + 1, n - k) for k in range(n)]
+        hits += min(range(n), key=lambda k: abs(highest[k] - row["limits"][1]))
+        logs += n
+    low, high = beta.ppf(0.025, hits, logs - hits + 1), beta.ppf(0.975, hits + 1, logs - hits)
+    return f"{hits} of {logs} logs (95% limits {low:.1%} to {high:.1%})"
 
 
 def refused(*names: str) -> str:
