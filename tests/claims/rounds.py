@@ -20,7 +20,7 @@ def worthless_candidates_stay_out() -> bool:
 
 
 @says("results.md", "With models to choose the candidates, every campaign ends above")
-@says("README.md", "at random. After eight rounds the policy earns")
+@says("README.md", "best policies found so far. After eight rounds the policy earns")
 def models_are_worth_it_on_swimmer() -> bool:
     models, free = (last_of("swimmer", way) for way in ("models", "free"))
     return models.min() >= 55 and models.mean() > free.mean() + 10 and len(models) == 5

@@ -169,7 +169,7 @@ def predicted(predictions: Predictions) -> Any:
         rank = axes[1, column]
         rank.hist(predictions.rank[:, j], 20, range=(0, 1), density=True, color=OLD, alpha=0.7)
         rank.axhline(1.0, color="black", linewidth=0.8)
-        rank.set(xlabel="rank of the logged change", ylabel="density" if column == 0 else "")
+        rank.set(xlabel="share of smaller changes", ylabel="density" if column == 0 else "")
     return figure
 
 

@@ -206,12 +206,11 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 "model-steps",
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
-                "predicted and as logged. Below: for each logged step the model generates many "
-                "possible changes. The rank of the logged change is the share of these that "
-                "are smaller. The histogram collects the ranks of all steps. If the model's "
-                "uncertainty is right, all ranks are equally frequent, and the histogram is flat. "
-                "A hump in the middle: the uncertainty is too large. Peaks at both ends: it is too "
-                "small.",
+                "predicted and as logged. Below: does the model know how uncertain it is? For each "
+                "logged step it generates many possible changes, and we ask which share of the "
+                "generated changes is smaller than the logged one. The histogram collects these "
+                "shares over all steps. It should be flat. A hump in the middle: the "
+                "model thinks itself too uncertain. Peaks at both ends: it thinks itself too sure.",
             ),
             Picture(
                 "model-bands",

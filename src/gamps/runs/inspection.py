@@ -314,10 +314,8 @@ def _support(log: Trajectories, policy: Policy) -> Iterator[Finding]:
     ess, k, _ = evaluation.support(policy, log)
     start = "the logging policy" if ess > log.n_trajectories - 0.05 else "another policy"
     found = f"training starts from {start}; {round(ess, 1):g} of {log.n_trajectories} episodes "
-    found += "count as evidence about it. "
-    found += (
-        f"A Pareto-k above 0.7 would mean that a few of them outweigh all others; it is {k:.2f}"
-    )
+    found += "count as evidence about it. Pareto-k, an index that exceeds 0.7 if a few episodes "
+    found += f"outweigh all others, is {k:.2f}"
     if ess < 0.1 * log.n_trajectories or (np.isfinite(k) and k > 0.7):
         fix = "The policy to train starts far from the logging policy: use --policy behaviour"
         yield Finding(WARNING, "support", found, fix)
