@@ -206,11 +206,11 @@ def _model(key: Any, opened: OpenRun) -> Section:
                 "model-steps",
                 pictures.predicted(steps),
                 "One step ahead. Above: how each observation changes from one step to the next, as "
-                "predicted and as logged. Below: does the model know how uncertain it is? For each "
-                "logged step it generates many possible changes, and we ask which share of the "
-                "generated changes is smaller than the logged one. The histogram collects these "
-                "shares over all steps. It should be flat. A hump in the middle: the "
-                "model thinks itself too uncertain. Peaks at both ends: it thinks itself too sure.",
+                "predicted and as logged. Below: does the model know how uncertain it is? At each "
+                "logged step, the model generates many possible changes. Some share of them is "
+                "smaller than the logged change. The histogram shows this share for all steps, and "
+                "should be flat. A hump in the middle: the logged changes vary less than the model "
+                "says. Peaks at both ends: they vary more.",
             ),
             Picture(
                 "model-bands",
