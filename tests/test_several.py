@@ -164,6 +164,22 @@ def test_bounds_by_groups_cover_where_those_by_episodes_do_not():
     assert wrong[0] / each > 0.15
 
 
+def test_intervals_of_ratios_by_groups_cover():
+    """Ratios that a day of any size shares: at most 6 % of 2,000 lower bounds are too high."""
+    rng = np.random.default_rng(1)
+    wrong = np.zeros(2)
+    for _ in range(2_000):
+        days = np.repeat(np.arange(60), rng.integers(1, 8, size=60))
+        below = np.exp(0.3 * rng.normal(size=len(days)))
+        above = below * (rng.normal(size=60)[days] + 0.5 * rng.normal(size=len(days)))
+        terms = evaluation.Terms.of(above[:, None], below[:, None])
+        for k, groups in enumerate((None, days)):
+            found = evaluation.student(evaluation.terms_by_group(terms, groups), confidence=0.95)
+            wrong[k] += found.low > 0
+    assert wrong[1] / 2_000 < 0.06
+    assert wrong[0] / 2_000 > 0.15
+
+
 def test_a_reward_is_told_by_the_action_as_it_was_drawn():
     """The cost of an action beyond the actuators' limits is in the log, and is not forgotten."""
     limits = (np.array([-0.3]), np.array([0.3]))
@@ -215,15 +231,20 @@ def test_a_verdict_by_groups_is_wider():
     learned, held_out = (jax.tree.map(lambda x, k=k: x[k::2], log) for k in (0, 1))
     better = policy(0.7)
     task = Task(lambda s, a, n: -((a[0] - s[0]) ** 2), 0.9)
-    lows = []
+    lows, beside = [], []
     for groups in (None, np.repeat(["a", "b", "c"], 10), np.arange(30)):
         found = evaluation.evaluate(
-            better, learned, held_out, task, behaviour=policy(0.6), groups=groups, details=False
+            better, learned, held_out, task, behaviour=policy(0.6), groups=groups
         )
         lows.append(found.verdict.improvement)
+        beside.append({name: each.improvement for name, each in found.estimates.items()})
     assert lows[0].low == lows[2].low  # each its own
     np.testing.assert_allclose(lows[0].estimate, lows[1].estimate)
     assert lows[1].low != lows[0].low
+    for name, each in beside[0].items():
+        np.testing.assert_allclose(beside[2][name], each)
+        np.testing.assert_allclose(beside[1][name].estimate, each.estimate)
+        assert beside[1][name].low != each.low
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def compare(
     for a, b in combinations(evaluated, 2):
         if _same_episodes(evaluated[a].run, evaluated[b].run):
             gain = evaluation.difference(_terms(evaluated[b]), _terms(evaluated[a]))
+            gain = evaluation.terms_by_group(gain, evaluated[a].run.groups)
             pairs[a, b] = evaluation.student(gain, confidence=confidence)
     groups = _groups(evaluated, differ, confidence)
     bounds = f"{confidence:.0%} bounds"

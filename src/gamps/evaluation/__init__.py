@@ -33,7 +33,7 @@ from gamps.evaluation.intervals import Interval, bootstrap, interval_of, student
 from gamps.evaluation.judgement import Evaluation, Judgement, evaluate, judge
 from gamps.evaluation.ladder import Rung, ladder_cases, rungs
 from gamps.evaluation.marginal import StateRatios
-from gamps.evaluation.ratio_sums import Terms, difference, each, value
+from gamps.evaluation.ratio_sums import Terms, difference, each, terms_by_group, value
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import RatioSupport, Tail, graded, support
 from gamps.evaluation.verdict import DEPLOY, NOT_SHOWN, WORSE, JudgedPolicy, Reason, Verdict
@@ -89,6 +89,7 @@ __all__ = [
     "stratified",
     "student",
     "support",
+    "terms_by_group",
     "value",
     "weighted_doubly_robust",
 ]

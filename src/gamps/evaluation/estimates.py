@@ -13,7 +13,7 @@ from gamps.evaluation.estimators import ESTIMATORS, Evidence, evidence, on_polic
 from gamps.evaluation.fitted_q import features_of, fitted_q
 from gamps.evaluation.intervals import Interval, interval_of
 from gamps.evaluation.marginal import carrying
-from gamps.evaluation.ratio_sums import Terms, difference
+from gamps.evaluation.ratio_sums import Terms, difference, terms_by_group
 from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Policy, log_probs
 from gamps.search.importance import Ratios
@@ -204,7 +204,11 @@ def _few(log: Trajectories) -> Trajectories | None:
 
 
 def estimates(
-    given: dict[str, Case], *, interval: str = "student", confidence: float = 0.95
+    given: dict[str, Case],
+    *,
+    interval: str = "student",
+    confidence: float = 0.95,
+    groups: np.ndarray | None = None,
 ) -> dict[str, Estimate]:
     """Return the intervals of each case.
 
@@ -212,11 +216,10 @@ def estimates(
       given: the result of `cases`.
       interval: student or bootstrap.
       confidence: of each bound.
+      groups: the group of each episode, if only groups are independent and not episodes.
     """
-    return {
-        name: Estimate(
-            interval_of(case.value, interval, confidence=confidence),
-            interval_of(case.improvement, interval, confidence=confidence),
-        )
-        for name, case in given.items()
-    }
+
+    def of(terms: Terms) -> Interval:
+        return interval_of(terms_by_group(terms, groups), interval, confidence=confidence)
+
+    return {name: Estimate(of(case.value), of(case.improvement)) for name, case in given.items()}

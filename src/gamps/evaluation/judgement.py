@@ -236,6 +236,6 @@ def evaluate(
         if by_state:
             beside = {BY_STATES: by_state[judgement.chosen]} | beside
     certified = chosen if judgement.verdict.word == DEPLOY else None
-    by_name = estimates(beside, confidence=confidence)
+    by_name = estimates(beside, confidence=confidence, groups=groups)
     verdict, number, judged = judgement
     return Evaluation(verdict, certified, number, judged, by_name, beside)

@@ -76,6 +76,12 @@ def by_group(numbers: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return totals * (len(kinds) / len(numbers))
 
 
+def terms_by_group(terms: Terms, groups: np.ndarray | None) -> Terms:
+    """The same estimate, with a row for each group in place of one for each trajectory."""
+    above, below = (by_group(part, groups) for part in (terms.numerators, terms.denominators))
+    return Terms(above, below, terms.signs)
+
+
 def left_out(terms: Terms) -> np.ndarray:
     """`[N]`, the estimate without each trajectory in turn."""
     above = terms.numerators.sum(axis=0) - terms.numerators

@@ -114,11 +114,11 @@ def evaluate_run(
     if declared and (assume == "markov" or run.groups is not None):
         problem = "bounds do not help with groups, or with --assume markov"
         raise SettingError("returns", problem, "Leave one of them out")
-    groups, asked = run.groups, _episodes_sha256(run.held_out)
+    asked = _episodes_sha256(run.held_out)
     if against == "newest" and run.newest is not None:
         held_out: Trajectories = jax.tree.map(lambda x: x[run.newest], run.held_out)
-        groups = None if groups is None else groups[run.newest]
-        run = run._replace(held_out=held_out)
+        groups = None if run.groups is None else run.groups[run.newest]
+        run = run._replace(held_out=held_out, groups=groups)
     compared = against == "newest" or not run.data.labels.controllers
     if log and compared and {densities, run.data.densities} == {"known"}:
         _refuse_other(run, log)
@@ -147,7 +147,7 @@ def evaluate_run(
         assume=assume,
         confidence=1 - error,
         details=details,
-        groups=groups,
+        groups=run.groups,
         seed=run.spec.seed,
     )
     if (folder / WITHDRAWN).exists() and evaluated.policy is not None:
