@@ -15,7 +15,7 @@ from gamps import datasets
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.errors import GampsError
-from gamps.runs import TrainSpec, inspection, loop
+from gamps.runs import TrainSpec, findings, inspection, loop
 from gamps.runs.build import build
 from gamps.tasks import Task
 from gamps.trajectories import Episode, Trajectories, from_episodes
@@ -145,9 +145,9 @@ def policy_for(kind):
 def test_fatal_findings(kind):
     log, task, what = FATAL[kind]
     found = inspection.inspect(log, task, policy_for(kind))
-    assert found[0].grade == inspection.FATAL
-    assert what in [f.what for f in found if f.grade == inspection.FATAL]
-    assert all(f.fix for f in found if f.grade != inspection.NOTE)
+    assert found[0].grade == findings.FATAL
+    assert what in [f.what for f in found if f.grade == findings.FATAL]
+    assert all(f.fix for f in found if f.grade != findings.NOTE)
     with pytest.raises(GampsError, match=r".+: .+\. .+"):
         inspection.refuse_unfit(found)
 
@@ -158,7 +158,7 @@ def test_there_are_eighty_bad_logs():
 
 def test_a_sound_log_has_nothing_but_notes():
     found = inspection.inspect(LOG, tanks.task(), tanks.policy())
-    assert {f.grade for f in found} == {inspection.NOTE}
+    assert {f.grade for f in found} == {findings.NOTE}
 
 
 def test_warnings():
@@ -172,10 +172,10 @@ def test_warnings():
         (jax.tree.map(lambda x: x[:8], LOG), "episodes"),
     ):
         grades = {f.what: f.grade for f in inspection.inspect(log, None, None)}
-        assert grades[what] == inspection.WARNING
+        assert grades[what] == findings.WARNING
     lengths = jnp.arange(6) < 1 + jnp.arange(12)[:, None] % 6
     grades = {f.what: f.grade for f in inspection.inspect(changed(mask=lengths), None, None)}
-    assert grades["ends"] == inspection.WARNING  # nobody said whether they ended or were cut off
+    assert grades["ends"] == findings.WARNING  # nobody said whether they ended or were cut off
     estimated = inspection.inspect(LOG, None, None, densities="estimated")
     assert estimated[0].what == "densities"
 
@@ -198,9 +198,7 @@ def test_a_task_is_not_compared_where_nobody_saw_what_followed():
     for closing in (True, False):
         log = from_episodes([episode(x, closing=closing) for x in cut])
         found = inspection.inspect(log, task, None)
-        assert inspection.FATAL not in {
-            f.grade for f in found if f.what in ("reward", "termination")
-        }
+        assert findings.FATAL not in {f.grade for f in found if f.what in ("reward", "termination")}
     assert "not compared in 12 last steps" in " ".join(f.found for f in found)
 
 

@@ -15,7 +15,7 @@ from gamps import datasets
 from gamps._utils import console as output
 from gamps.cli import main
 from gamps.envs import TwoTanks, collect, tanks
-from gamps.runs import inspection
+from gamps.runs import findings, inspection
 
 SOURCE = Path(gamps.__file__).parent
 ODD = "a[/b] [red]c[/red] :key: {d}"
@@ -63,7 +63,7 @@ def test_commands_show_odd_names_as_they_are(tmp_path, monkeypatch, capsys):
     log = collect(TwoTanks(), tanks.policy(), jax.random.key(2), n=20, steps=6)
     kept = datasets.save("tanks/day-v0", log, tanks.policy(), discount=0.98)
     shutil.copytree(kept, tmp_path / "[red]log")
-    odd = inspection.Finding("note", ODD, ODD, ODD)
+    odd = findings.Finding("note", ODD, ODD, ODD)
     monkeypatch.setattr(inspection, "inspect", lambda *_, **__: [odd])  # which would compile
     main(["inspect", "[red]log"])
     shown = capsys.readouterr().out

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gamps import datasets
 from gamps._utils import console
-from gamps.runs import inspection
+from gamps.runs import findings, inspection
 from gamps.runs.resolve import features_of, policy_named, policy_of, task_for, task_of
 from gamps.runs.spec import POLICIES, check_choice
 
@@ -60,5 +60,5 @@ def inspect(
         for f in found:
             table.add_row(Text(f.grade, COLOURS[f.grade]), f.what, f.found, f.fix)
         console.say(table)
-    if any(problem.grade == inspection.FATAL for problem in found):
+    if any(problem.grade == findings.FATAL for problem in found):
         sys.exit(1)

@@ -13,7 +13,7 @@ from gamps import datasets
 from gamps._utils.console import silent
 from gamps.errors import RunError
 from gamps.learner import Learner, Progress
-from gamps.runs import folder, inspection, loop
+from gamps.runs import folder, inspection, loop, task_checks
 from gamps.runs.build import RUNGS, read, weight_ratio
 from gamps.runs.certificate import Ends, make_ladder
 from gamps.runs.resolve import check_named, policy_of, task_of
@@ -115,7 +115,7 @@ def start(
     )
     training = build()
     if training.outcomes is not None:
-        found = inspection.estimated_task(training.outcomes)
+        found = task_checks.estimated_task(training.outcomes)
         say("; ".join(f"{one.what} {one.found}" for one in found))
     if first:
         known = {"log_sha256": log_sha256(spec.log), "densities": data.densities}
