@@ -167,3 +167,16 @@ def test_what_the_front_door_says_it_does(tmp_path):
     assert verdict.why == "it is the logging policy itself"
     gamps.export(policy, learned, str(tmp_path / "policy"))
     assert gamps.load_policy(str(tmp_path / "policy")).certificate is None
+
+
+def test_no_import_starts_a_device():
+    """Or --devices and --coordinator would come too late."""
+    program = (
+        "import importlib, pkgutil, gamps, benchmarks.engine\n"
+        "for found in pkgutil.walk_packages(gamps.__path__, 'gamps.'):\n"
+        "    if '__main__' not in found.name:\n"
+        "        importlib.import_module(found.name)\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,9 +1,7 @@
 """Trials: what takes over, how often by chance, and a campaign that is taken up."""
 
-import dataclasses
 import itertools
 import json
-import sys
 from functools import partial
 
 import jax
@@ -29,8 +27,7 @@ TASK = "gamps.envs.minigolf:task"
 @pytest.fixture(autouse=True)
 def short(monkeypatch, tmp_path):
     """A small search within models that are fitted in a moment."""
-    classes = sys.modules["gamps.learner.model_classes"]
-    monkeypatch.setattr(classes, "NETWORK_FIT", dataclasses.replace(NETWORK_FIT, updates=300))
+    monkeypatch.setitem(NETWORK_FIT, "updates", 300)
     monkeypatch.setattr(proposals, "POOL", 40)
     monkeypatch.setattr(proposals, "GENERATIONS", 2)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))

@@ -24,9 +24,15 @@ from gamps.trajectories import Trajectories
 PASSES, UPDATES = 50, 3_200  # at most, for the fit of a network: more would fit the noise
 
 STDS: dict[str, Any] = {"least_std": 0.1, "most_std": 5.0}
-NETWORK_FIT = Minibatches(
-    epochs=PASSES, updates=UPDATES, size=256, learning_rate=5e-3, patience=PASSES, decay=True
-)
+# Settings, because a fit holds arrays, and no import may start JAX's devices.
+NETWORK_FIT: dict[str, Any] = {
+    "epochs": PASSES,
+    "updates": UPDATES,
+    "size": 256,
+    "learning_rate": 5e-3,
+    "patience": PASSES,
+    "decay": True,
+}
 
 
 class ModelClass(NamedTuple):
@@ -65,7 +71,7 @@ def model_classes(
         )
 
     return {
-        "network": ModelClass(network, NETWORK_FIT),
+        "network": ModelClass(network, Minibatches(**NETWORK_FIT)),
         "quadratic": ModelClass(quadratic, ClosedForm()),
     }
 
