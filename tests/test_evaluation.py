@@ -337,7 +337,7 @@ def test_fair_support_halves_the_error():
     assert fair.support.grade == "fair"
     assert fair.improvement.confidence == pytest.approx(0.975)
     assert fair.word == "deploy"
-    assert "demands more than 0.95 here, because few" in fair.why
+    assert "instead of 0.95: gamps demands more where evidence is scarce" in fair.why
     good, _ = judged(0.1, 400, 1)
     assert good.support.grade == "good"
     assert good.improvement.confidence == 0.95
