@@ -20,10 +20,9 @@ def certificates(kind: str = "ladder") -> dict[str, dict]:
 
 
 def log_of(name: str) -> str:
-    """Name a log; a dagger marks rows of an earlier default learner."""
+    """Name a log by its problem and its number of episodes."""
     problem, size = name.split("-")
-    before = "learner" not in load("certificate")["results"][name] and problem != "gridworld"
-    return f"{NAMED[problem]}, {int(size):,}{' †' if before else ''}"
+    return f"{NAMED[problem]}, {int(size):,}"
 
 
 def judged_logs(name: str) -> int:
