@@ -11,6 +11,7 @@ from gamps import datasets, evaluation
 from gamps.datasets.dataset import together
 from gamps.errors import DatasetError, SettingError
 from gamps.evaluation.ratio_sums import by_group
+from gamps.models import LinearGaussianModel
 from gamps.policies import LinearGaussianPolicy, SoftClipped
 from gamps.runs.build import build
 from gamps.runs.resolve import better_controller, features_of, policy_of
@@ -222,6 +223,25 @@ def test_padding_is_not_an_end():
         for part in (held_out, padded(held_out, 9))
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_a_model_that_imagines_from_some_episodes_knows_their_groups(monkeypatch):
+    """Also where they are fewer groups than an interval needs."""
+    monkeypatch.setattr(sys.modules["gamps.evaluation.estimates"], "IMAGINED", 12 * 4 * 4)
+    rng = np.random.default_rng(4)
+    log = from_episodes([episode(0.6, rng) for _ in range(60)])
+    learned, held_out = (jax.tree.map(lambda x, k=k: x[k::2], log) for k in (0, 1))
+    model = LinearGaussianModel(jnp.zeros((2, 1)), jnp.ones((2, 1)))
+    task = Task(lambda s, a, n: -((a[0] - s[0]) ** 2), 0.9)
+    named = []
+    for groups in (np.arange(30), np.repeat([0, 1, 2], 10), np.repeat([0, 1], 15)):
+        found = evaluation.evaluate(
+            policy(0.7), learned, held_out, task, behaviour=policy(0.6), model=model, groups=groups
+        )
+        named.append(found.estimates)
+    assert any("model's Q" in name for name in named[0])
+    assert named[1].keys() == named[0].keys()
+    assert not named[2]
 
 
 def test_a_verdict_by_groups_is_wider():

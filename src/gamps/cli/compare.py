@@ -20,7 +20,7 @@ from gamps.runs.certificate import CERTIFICATE
 from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.open_run import OpenRun
 
-LEAST = 3  # fewest runs for an interval over runs
+LEAST = 3  # fewest runs, or groups of episodes, for an interval
 
 
 def compare(
@@ -65,7 +65,8 @@ def compare(
         if _same_episodes(evaluated[a].run, evaluated[b].run):
             gain = evaluation.difference(_terms(evaluated[b]), _terms(evaluated[a]))
             gain = evaluation.terms_by_group(gain, evaluated[a].run.groups)
-            pairs[a, b] = evaluation.student(gain, confidence=confidence)
+            if len(gain.numerators) >= LEAST:
+                pairs[a, b] = evaluation.student(gain, confidence=confidence)
     groups = _groups(evaluated, differ, confidence)
     bounds = f"{confidence:.0%} bounds"
     table = console.rich_table(

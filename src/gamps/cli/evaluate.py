@@ -111,8 +111,10 @@ def show_verdict(run: Path, found: RunEvaluation, *, details: bool) -> None:
     for row in rungs_of(found):
         table.add_row(*row)
     console.say(table)
-    if details:
+    if details and found.evaluation.estimates:
         _details(found)
+    elif details:
+        console.say("no other estimates: fewer than three groups allow no interval")
     if found.dropped:
         console.say(f"{found.dropped} episodes of the run's own log are left out", "yellow")
     if found.number > 1:

@@ -24,6 +24,7 @@ from gamps.trajectories import Trajectories
 ROLLOUTS = 20  # imagined episodes from every pair
 IMAGINED = 2_000_000  # steps that are imagined for one of these: longer logs use fewer episodes
 LEAST = 10  # episodes; if fewer can be imagined from, the model gives no estimate
+GROUPS = 3  # fewest for an interval
 RAGGED = 10  # a log is ragged if it has more than 10 times as many steps with padding as without
 FITTED, DIRECT = "fitted Q", "direct"
 UNSPREAD = (DIRECT, FITTED)
@@ -42,12 +43,14 @@ class Case(NamedTuple):
       base: evidence about the logging policy, from the same features and draws; None if it is not
         known, and the logged returns are used in its place.
       assume: what the ratios assume.
+      rows: the episodes that the evidence is from; None for all.
     """
 
     evidence: Evidence
     estimator: str
     base: Evidence | None = None
     assume: Assumption = "nothing"
+    rows: np.ndarray | None = None
 
     @property
     def log_ratios(self) -> np.ndarray:
@@ -172,8 +175,9 @@ def cases(
     fitted = FittedEvidence((keys[0], keys[1]), learned, discount, held_out.n_steps)
     found, base = fitted.of(policy)(held_out, 0), fitted.base(behaviour, held_out)
     by_name = {name: Case(found, name, base) for name in ESTIMATORS if name != DIRECT}
-    few = None if model is None else _few(held_out)
-    if few is not None:
+    rows = None if model is None else _few(held_out)
+    if rows is not None:
+        few = jax.tree.map(lambda x: x[rows], held_out)
 
         def modelled(one: Policy) -> Evidence:
             q, v = map(np.asarray, _modelled(key_model, one, model, task, few))
@@ -184,13 +188,13 @@ def cases(
             as_behaviour(modelled(behaviour)) if base is not None and behaviour else None
         )
         for name in (ROBUST, f"weighted {ROBUST}"):
-            by_name[f"{name}, model's Q"] = Case(imagined, name, imagined_base)
-        by_name[DIRECT] = Case(imagined, DIRECT, imagined_base)
+            by_name[f"{name}, model's Q"] = Case(imagined, name, imagined_base, rows=rows)
+        by_name[DIRECT] = Case(imagined, DIRECT, imagined_base, rows=rows)
     return by_name | {FITTED: Case(found, DIRECT, base)}
 
 
-def _few(log: Trajectories) -> Trajectories | None:
-    """Return as many episodes, evenly spaced, as there is time to imagine from, if any are enough.
+def _few(log: Trajectories) -> np.ndarray | None:
+    """Choose as many episodes, evenly spaced, as there is time to imagine from, if any are enough.
 
     None for a ragged log: imagined episodes as long as the longest would cost more than all else.
     """
@@ -198,9 +202,7 @@ def _few(log: Trajectories) -> Trajectories | None:
     kept = int(n * IMAGINED / max(steps * log.n_steps, 1))
     if log.mask.size > RAGGED * steps or kept < LEAST:
         return None
-    if kept >= n:
-        return log
-    return jax.tree.map(lambda x: x[np.linspace(0, n - 1, kept).astype(int)], log)
+    return np.linspace(0, n - 1, min(kept, n)).astype(int)
 
 
 def estimates(
@@ -210,7 +212,7 @@ def estimates(
     confidence: float = 0.95,
     groups: np.ndarray | None = None,
 ) -> dict[str, Estimate]:
-    """Return the intervals of each case.
+    """Return the intervals of each case; none from fewer than three groups.
 
     Args:
       given: the result of `cases`.
@@ -218,8 +220,10 @@ def estimates(
       confidence: of each bound.
       groups: the group of each episode, if only groups are independent and not episodes.
     """
-
-    def of(terms: Terms) -> Interval:
-        return interval_of(terms_by_group(terms, groups), interval, confidence=confidence)
-
-    return {name: Estimate(of(case.value), of(case.improvement)) for name, case in given.items()}
+    found = {}
+    for name, case in given.items():
+        own = groups if groups is None or case.rows is None else groups[case.rows]
+        if own is None or len(np.unique(own)) >= GROUPS:
+            both = (terms_by_group(terms, own) for terms in (case.value, case.improvement))
+            found[name] = Estimate(*(interval_of(t, interval, confidence=confidence) for t in both))
+    return found

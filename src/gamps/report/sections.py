@@ -47,7 +47,7 @@ def sections(run: Path, evaluation: RunEvaluation) -> list[Section]:
         _model(key, opened),
         _difference(opened, rung.policy),
         _health(opened),
-        _estimates(evaluation),
+        *([_estimates(evaluation)] if evaluation.evaluation.estimates else []),
         _settings(run),
     ]
 
