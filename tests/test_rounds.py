@@ -18,6 +18,7 @@ from gamps.runs.campaign import CampaignSpec, campaign, named
 from gamps.runs.evaluate_run import evaluate_run
 from gamps.runs.open_run import open_run
 from gamps.runs.spec import TrainSpec
+from gamps.trajectories import first_steps
 
 GOLF = Minigolf()
 TASK = "gamps.envs.minigolf:task"
@@ -86,6 +87,10 @@ def test_harm_is_shown_by_its_own_episodes_and_rolled_back(tmp_path, monkeypatch
     assert not rounds.measured(run, calm).harm
     with pytest.raises(SettingError, match="was not made by the policy that"):
         rounds.measured(run, noisy)
+    short = first_steps(collect(policy(0.3), jax.random.key(7), 60), 3)
+    datasets.save("rounds/short-v0", short, policy(0.3), discount=0.99)
+    with pytest.raises(SettingError, match="episodes of up to 3 steps, rounds/first-v0 up"):
+        rounds.measured(run, "rounds/short-v0")
     monkeypatch.setattr(rounds, "certified", lambda *_, **__: (policy(10.0), {}))
     assert rounds.measured(run, noisy).harm
     with pytest.raises(SystemExit) as left:

@@ -14,6 +14,7 @@ from gamps.datasets import (
     Columns,
     check_precision,
     from_flat,
+    newest_of,
     out_of_order,
     read_table,
     stream_labelled,
@@ -160,10 +161,30 @@ def test_controllers_and_groups_are_of_episodes():
         who=["a", "a", "b", "b"], ward=[7, 7, 7, 7],
     )  # fmt: skip
     columns = Columns("run", ("x",), ("u",), "r", controller="who", group="ward")
-    assert [one[1:] for one in stream_labelled(frame, columns)] == [("a", "7"), ("b", "7")]
+    assert [one[1:3] for one in stream_labelled(frame, columns)] == [("a", "7"), ("b", "7")]
     mixed = Frame(**frame.values | {"who": ["a", "b", "b", "b"]})
     with pytest.raises(DatasetError, match=r"who\[1\]: both a and b"):
         list(stream_labelled(mixed, columns))
+
+
+@pytest.mark.parametrize(
+    ("times", "newest"),
+    [
+        (None, "b"),
+        ([4, 5, 1, 2], "a"),
+        (["2026-11-04", "2026-11-05", "2026-11-01", "2026-11-02"], "a"),
+        ([1, 2, 4, 5], "b"),
+        ([0, 2, 0, 1], "b"),  # steps of each episode: the longest is not the last
+    ],
+)
+def test_the_newest_controller_is_the_last_by_the_clock(times, newest):
+    """An export may be sorted by name: the table's order is not that of time."""
+    frame = Frame(
+        run=[0, 0, 1, 1], x=[0.0, 1.0, 2.0, 3.0], u=[0.5] * 4, r=[1.0] * 4,
+        who=["a", "a", "b", "b"], at=times or [0] * 4,
+    )  # fmt: skip
+    columns = Columns("run", ("x",), ("u",), "r", time="at" if times else None, controller="who")
+    assert newest_of(list(stream_labelled(frame, columns))) == newest
 
 
 def test_numbers_that_single_precision_cannot_hold_are_named():

@@ -114,6 +114,12 @@ def returns_of(trajectories: Trajectories, discount: float) -> Float[np.ndarray,
     return np.asarray(rewards @ discount ** np.arange(trajectories.n_steps))
 
 
+def step_limit(trajectories: Trajectories) -> int | None:
+    """After how many steps episodes were cut off; None if none was, or not all alike."""
+    cut_off = np.unique(trajectories.lengths[~np.asarray(trajectories.terminated)])
+    return int(cut_off[0]) if len(cut_off) == 1 else None
+
+
 def counted_steps(steps: int, discount: float) -> int:
     """How many of an episode's first steps its discounted return depends on.
 

@@ -67,9 +67,10 @@ def import_(
       next_observations: columns of the next observation, in the order of --observations.
       terminated: column that is nonzero where the environment ended the episode.
       timeout: column that is nonzero where the episode was cut off, whatever --terminated says.
-      time: column of numbers, dates or times that must increase in an episode; only checked.
+      time: column of numbers, dates or times that must increase in an episode. If they go on from
+        episode to episode, they say which controller is the newest.
       controller: column with the name of the controller that chose the episode's actions; the one
-        that made the last episode of the table is the newest.
+        that made the last episode, by time or else of the table, is the newest.
       group: column that names which episodes belong together: a patient, a machine, a day.
       discrete: actions are choices, numbered from 0, in one column.
       numbered: observations are states, numbered from 0, in one column.
@@ -103,7 +104,7 @@ def import_(
         actions,
         tuple(one.controller for one in read) if controller else (),
         tuple(one.group for one in read) if group else (),
-        read[-1].controller,
+        datasets.newest_of(read),
     )
     folder = datasets.save(
         dataset, log, None, discount=discount, densities="known" if known else "missing",

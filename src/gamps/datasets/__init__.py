@@ -16,7 +16,7 @@ from gamps.datasets.shard_cache import shards_of
 from gamps.datasets.shard_reader import Shards, open_shards
 from gamps.datasets.shard_writer import write_shards
 from gamps.datasets.streams import Stream, stream
-from gamps.datasets.table_columns import Account, Columns, Labelled
+from gamps.datasets.table_columns import Account, Columns, Labelled, newest_of
 from gamps.datasets.table_values import check_precision, out_of_order
 from gamps.datasets.tables import read_table, stream_labelled, stream_table
 from gamps.datasets.writing import Labels, Limits, folder_of, save
@@ -40,6 +40,7 @@ __all__ = [
     "load_episodes",
     "names_in",
     "newest",
+    "newest_of",
     "of_newest",
     "open_shards",
     "out_of_order",

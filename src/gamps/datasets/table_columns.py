@@ -1,5 +1,6 @@
 """What each column of a table holds, and an account of where its rows went."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -84,11 +85,23 @@ class Labelled(NamedTuple):
       episode: its steps.
       controller: who chose its actions; empty if no column says so.
       group: the group it belongs to; empty if no column says so.
+      times: those of its first and its last row; nothing if no column says so.
     """
 
     episode: Episode
     controller: str = ""
     group: str = ""
+    times: tuple[float, ...] = ()
+
+
+def newest_of(read: Sequence[Labelled]) -> str:
+    """Return the controller of the last episode: by a clock, if the times are of one.
+
+    Times that count from the start of each episode say nothing of the episodes' order.
+    """
+    if read[0].times and max(one.times[0] for one in read) > min(one.times[1] for one in read):
+        read = sorted(read, key=lambda one: one.times[1])
+    return read[-1].controller
 
 
 def names_of(columns: Columns) -> list[str]:

@@ -126,13 +126,14 @@ def _labelled(table: Table, first: int, columns: Columns, account: Account) -> L
             fix = "An episode can have only one: put the rest into another episode"
             raise DatasetError(name or "", problem, fix, index=first + 1)
         labels.append(f"{values[0]}" if values else "")
+    times = _times(table, first, columns)
     episode = _episode(table, first, columns)
     count, steps = len(table[columns.reward]), len(episode.rewards)
     account.steps += steps
     account.closing += count - steps
     last, before = episode.observations[-1], episode.observations[-2]
     account.unknown_ends += count == steps and bool(np.all(last == before))
-    return Labelled(episode, *labels)
+    return Labelled(episode, labels[0], labels[1], times)
 
 
 def _starts(field: str, episodes: Any, old: int, first: int, earlier: set[Any]) -> list[int]:
@@ -174,11 +175,6 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
     log_prob = None if columns.log_prob is None else numbers(columns.log_prob, len(steps))
     if columns.propensity is not None:
         log_prob = logarithms_of(columns.propensity, numbers(columns.propensity, len(steps)), first)
-    if columns.time is not None:
-        back = np.flatnonzero(np.diff(times_of(table[columns.time], columns.time, first)) <= 0)
-        if back.size:
-            place = first + int(back[0]) + 2
-            raise DatasetError(columns.time, "does not increase", "Sort by time", index=place)
     ended, cut = (
         _ended(table, name, first, last_only_seen) for name in (columns.terminated, columns.timeout)
     )
@@ -203,6 +199,18 @@ def _episode(table: Table, first: int, columns: Columns) -> Episode:
         place = first + 1 + (0 if error.index is None else error.index[0])
         raise DatasetError(error.field, error.problem, error.fix, index=place) from error
     return episode
+
+
+def _times(table: Table, first: int, columns: Columns) -> tuple[float, ...]:
+    """Times of the first and the last row; refuses times that do not increase."""
+    if columns.time is None:
+        return ()
+    times = times_of(table[columns.time], columns.time, first)
+    back = np.flatnonzero(np.diff(times) <= 0)
+    if back.size:
+        place = first + int(back[0]) + 2
+        raise DatasetError(columns.time, "does not increase", "Sort by time", index=place)
+    return float(times[0]), float(times[-1])
 
 
 def _ended(table: Table, name: str | None, first: int, last_only_seen: bool) -> bool:

@@ -29,7 +29,7 @@ from gamps.runs.evaluate_run import RunEvaluation, evaluate_run
 from gamps.runs.loop import Callback
 from gamps.runs.open_run import OpenRun, open_run, own_episodes, unseen
 from gamps.runs.start import start
-from gamps.trajectories import returns_of
+from gamps.trajectories import returns_of, step_limit
 
 HISTORY, NEXT = "history.json", "next.json"
 
@@ -183,7 +183,8 @@ def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | 
       confidence: confidence of the one-sided test for harm.
 
     Raises:
-      SettingError: if the deployed policy did not make the log.
+      SettingError: if the deployed policy did not make the log, or its episodes were cut off after
+        another number of steps.
     """
     policy = was_deployed(before)
     if policy is None:
@@ -191,9 +192,13 @@ def measured(before: Path, log: str, *, confidence: float = 0.95) -> Measured | 
     if (before / WITHDRAWN).exists() and made(in_charge(before), datasets.load(log).trajectories):
         return None  # it was rolled back, and this log is of the policy before it
     opened, new = open_run(before), _log_of(policy, log, before)
-    discount = float(opened.task.discount)
-    old = returns_of(datasets.of_newest(opened.data), discount)
-    return compared(returns_of(new.trajectories, discount), old, confidence)
+    parts = new.trajectories, datasets.of_newest(opened.data)
+    longest = [int(part.lengths.max()) for part in parts]
+    if min(longest) in map(step_limit, parts) and longest[0] != longest[1]:
+        problem = f"episodes of up to {longest[0]} steps, {opened.spec.log} up to {longest[1]}"
+        raise SettingError("log", problem, "Cut both off alike: their returns are compared")
+    fresh, old = (returns_of(part, float(opened.task.discount)) for part in parts)
+    return compared(fresh, old, confidence)
 
 
 def _log_of(policy: Policy, log: str, before: Path) -> datasets.Dataset:
