@@ -15,6 +15,7 @@ from gamps.envs import Minigolf, TwoTanks, tanks
 from gamps.policies import natural_units
 from gamps.search import logged_climb
 from gamps.search.values import ValueNetwork, advantages, logged_advantages, value_network, value_of
+from gamps.trajectories import first_steps
 
 KEY = jax.random.key(11)
 GOLF = Minigolf()
@@ -51,14 +52,16 @@ def moved(policy, by):
 @pytest.mark.parametrize("trace", [0.0, 0.7, 1.0])
 def test_advantages_are_sums_of_surprises(golf, trace, other):
     """Step by step in a loop, games of all lengths, some ended and some cut off."""
-    log = jax.tree.map(lambda x: x[:40], golf)
+    steps = 7
+    log = first_steps(jax.tree.map(lambda x: x[:40], golf), steps)
     assert int(log.terminated.sum()) > 0
     assert len(set(np.asarray(log.lengths).tolist())) > 3
+    assert int(log.lengths.max()) == steps  # nothing follows the last step of the array
     network = MLP(KEY, (2, 8, 1))
     value = ValueNetwork(network, jnp.array([[5.0, 3.0], [4.0, 2.0]]), jnp.array([-20.0, 9.0]))
     policy = moved(GOLF.policy(), 1.3) if other else None
     found = np.asarray(logged_advantages(value, log, 0.9, trace, policy))
-    left = [sum(0.9**k for k in range(20 - t)) for t in range(21)]
+    left = [sum(0.9**k for k in range(steps - t)) for t in range(steps + 1)]
     for i in range(40):
         n = int(log.lengths[i])
         inputs = [jnp.append(log.observations[i, t], left[t]) for t in range(n + 1)]

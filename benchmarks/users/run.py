@@ -52,7 +52,7 @@ def exported(folder: Path) -> Act:
     for seed in range(DRAWS):
         seen = rng.uniform(least, most).astype(dtype)
         one = deployed.sample(seen, np.random.default_rng(seed))
-        noise = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+        noise = jnp.asarray(np.random.default_rng(seed).standard_normal(size), jnp.float32)
         np.testing.assert_allclose(one, policy.act(jnp.asarray(seen), noise), rtol=1e-4, atol=1e-5)
     return act
 
