@@ -28,6 +28,7 @@ from gamps.trajectories import Trajectories, split
 
 SIZES = (500, 5_000, 50_000)
 TRIED = (2, 5, 10, 20, 50)  # least counts of SPIBB
+ASSUMED: tuple[evaluation.Assumption, ...] = ("nothing", "markov")
 TUNING = range(9_000, 9_003)  # seeds of logs that settings were tried on
 
 
@@ -53,17 +54,24 @@ def verdict(problem: Sepsis, log: Trajectories, fresh: list[Trajectories]) -> di
     """The default on half of a log, judged by fresh episodes; true gain of what was certified."""
     learned, _ = split(log, 0.5)
     task, _ = learned_task(jax.random.key(0), learned, 1.0)
-    outcome = learn(learned, task)
+    start = estimation.fit(jax.random.key(0), learned, "choices")
+    start = estimation.recognised(start, learned)
+    outcome = learn(learned, task, start)
     before = problem.value(problem.expert)
-    found = []
-    for held_out in fresh:
-        judged = evaluation.evaluate(outcome.ladder, learned, held_out, task, details=False)
-        gain = (
-            None if judged.policy is None else problem.value(problem.table(judged.policy)) - before
+    found: dict[str, Any] = {"learned": problem.value(problem.table(outcome.policy)) - before}
+    for assume in ASSUMED:
+        ladder = evaluation.rungs(
+            start, outcome.policy, learned, 1.0, behaviour=start, assume=assume
         )
-        found.append({"word": judged.verdict.word, "low": judged.verdict.improvement.low,
-                      "gain": gain})  # fmt: skip
-    return {"learned": problem.value(problem.table(outcome.policy)) - before, "judged": found}
+        found[assume] = []
+        for held_out in fresh:
+            judged = evaluation.evaluate(
+                ladder, learned, held_out, task, behaviour=start, assume=assume, details=False
+            )
+            deployed, said = judged.policy, judged.verdict
+            gain = None if deployed is None else problem.value(problem.table(deployed)) - before
+            found[assume].append({"word": said.word, "low": said.improvement.low, "gain": gain})
+    return found
 
 
 def kept(path: Path, work: Callable[[], Any]) -> Any:
@@ -157,10 +165,10 @@ def main() -> None:
             name: found,
             "cloning": [cells.value("cloning", seed, cloned) for seed in range(half)],
         }
+        verdicts = [cells.verdict(seed) for seed in range(given.verdicts)]
         if given.peers:
             deep = {who: cells.deep(who, half, given.peers) for who in peers.TRIALS}
             values |= {peers.LABELS[who]: found for who, found in deep.items()}
-        verdicts = [cells.verdict(seed) for seed in range(given.verdicts)]
         rows[str(size)] = {"values": values, "verdicts": verdicts}
         for who, x in values.items():
             print(

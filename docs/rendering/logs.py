@@ -37,13 +37,45 @@ def sepsis_gap(size: str) -> tuple[float, float]:
 
 def sepsis() -> str:
     """Tabulate exact values, mean ± standard deviation over logs, with their number."""
+    sizes = list(load("sepsis")["results"])
+    values = {size: {_short(who): x for who, x in sepsis_values(size).items()} for size in sizes}
     rows = []
-    for size in load("sepsis")["results"]:
-        cells = [
-            f"{'SPIBB' if 'SPIBB' in who else who} {fmean(x):.4f} ± {stdev(x):.4f} ({len(x)})"
-            for who, x in sepsis_values(size).items()
-        ]
-        gap, error = sepsis_gap(size)
-        rows.append([f"{int(size):,}", *cells, f"{gap:+.4f} ± {error:.4f}"])
-    header = ["episodes", "default", "SPIBB", "frequencies", "lead over the next, ± s.e."]
-    return table(header, rows)
+    for who in dict.fromkeys(who for size in sizes for who in values[size]):
+        rows.append([who, *(_spread(values[size].get(who, [])) for size in sizes)])
+    leads = (sepsis_gap(size) for size in sizes)
+    rows.append(["lead of gamps, ± s.e.", *(f"{gap:+.4f} ± {error:.4f}" for gap, error in leads)])
+    return table(["", *(f"{int(size):,} episodes" for size in sizes)], rows)
+
+
+def sepsis_verdicts() -> str:
+    """Tabulate what fresh episodes said of trainings on half of a log, against exact values."""
+    rows = []
+    for size, found in load("sepsis")["results"].items():
+        for assume in ("nothing", "markov") if found["verdicts"] else ():
+            judged = [one for training in found["verdicts"] for one in training[assume]]
+            deployed = [one for one in judged if one["word"] == "deploy"]
+            gains = [one["gain"] for one in deployed]
+            rows.append([
+                f"{int(size):,}", assume, f"{len(judged)}",
+                f"{fmean(one['learned'] for one in found['verdicts']):+.4f}",
+                f"{len(deployed) / len(judged):.1%}", f"{fmean(gains):+.4f}" if gains else "",
+                f"{sum(gain <= 0 for gain in gains)}",
+                f"{sum(one['low'] > one['gain'] for one in deployed)}",
+            ])  # fmt: skip
+    header = ["episodes", "assumed", "judgements", "learned, gain", "deploy", "deployed, gain"]
+    return table([*header, "false deploys", "bounds above the gain"], rows)
+
+
+def sepsis_deviation() -> float:
+    """Return the standard deviation of a return under the expert: it is 0 or 1."""
+    alive = load("sepsis")["expert"]
+    return math.sqrt(alive * (1 - alive))
+
+
+def _spread(values: list[float]) -> str:
+    return f"{fmean(values):.4f} ± {stdev(values):.4f} ({len(values)})" if values else ""
+
+
+def _short(who: str) -> str:
+    """Without its settings; a name that needs no explanation."""
+    return {"cloning": "frequencies of the log"}.get(who, who.split(",")[0])
