@@ -49,7 +49,10 @@ TRIALS: dict[str, list[dict[str, Any]]] = {
         {"lam": 0.1, "scale_observations": True},
     ],
     "rebrac": [{}],
+    "mopo": [{}],
+    "combo": [{}],
 }
+MODEL_BASED = ("mopo", "combo")  # of d3rlpy 1.1.1, in an environment of its own
 # On the robots each has the setting that its own paper has for them: nothing is tried there.
 ROBOTS = ("hopper", "cheetah", "reacher")
 PUBLISHED = dict.fromkeys(TRIALS, 0) | {"td3bc": 1}  # TD3+BC scales observations
@@ -60,11 +63,16 @@ TRIED_STEPS = {"minigolf": 3_000, "swimmer": 5_000}
 LONG = 20_000  # steps of a training that is kept as soon as it ends
 # A step of CQL costs several times as many seconds as another's; on long trainings it gets half.
 DEAR = {("swimmer", "cql"): 0.5, ("pendulum", "cql"): 0.5}
-DEAR |= {(robot, who): 0.25 for robot in ROBOTS for who in ("cql", "awac")}
+DEAR |= {(robot, who): 0.25 for robot in ROBOTS for who in ("cql", "awac", *MODEL_BASED)}
 
 
 def logs_of(name: str, algorithm: str) -> int:
-    """Logs that an algorithm is run on: on the robots, where it takes an hour, few."""
+    """Logs that an algorithm is run on: on the robots, where it takes an hour, few.
+
+    The model-based have another environment, and are run one by one: `cell hopper mopo 0`.
+    """
+    if algorithm in MODEL_BASED:
+        return 0
     if name in ROBOTS:
         return {"cql": int(name != "reacher"), "awac": int(name != "reacher")}.get(algorithm, 3)
     kept_without = algorithm == "rebrac" and name != "tanks-100"
@@ -113,12 +121,13 @@ def run(cells: dict[str, dict[str, Any]], out: Path, python: str) -> dict[str, d
                 jobs.append(job | {"log": str(log), "out": str(folder / f"{name}.trained")})
             todo = out / f"jobs-{os.getpid()}.json"
             todo.write_text(json.dumps(jobs), encoding="utf-8")
-            script = Path(__file__).with_name("train.py")
+            models = any(cells[name]["algorithm"] in MODEL_BASED for name in names)
+            script = Path(__file__).with_name("train_models.py" if models else "train.py")
             ended = subprocess.run(  # noqa: S603 - the command is ours
                 [python, str(script), str(todo)], capture_output=True, text=True, check=False
             )
             if ended.returncode:
-                raise GampsError(f"train.py failed on {todo}: {ended.stderr[-2000:]}")
+                raise GampsError(f"{script.name} failed on {todo}: {ended.stderr[-2000:]}")
             for name in names:
                 _finish(name, cells[name], folder)
                 advance(name)
@@ -157,7 +166,7 @@ def tuned(name: str, out: Path, python: str) -> tuple[dict[str, int], dict[str, 
     if family not in TRIED_ON:
         return PUBLISHED if name in ROBOTS else dict.fromkeys(TRIALS, 0), {}
     where, steps = TRIED_ON[family], TRIED_STEPS[family]
-    every = {algorithm: list(range(len(trials))) for algorithm, trials in TRIALS.items()}
+    every = {who: list(range(len(trials))) for who, trials in TRIALS.items() if logs_of(where, who)}
     found = run(cells_of(where, TUNING, every, steps), out / "trials", python)
     means = {
         algorithm: [

@@ -1,4 +1,4 @@
-"""Who makes the best policy of the same log: gamps, and six algorithms of d3rlpy.
+"""Who makes the best policy of the same log: gamps, and eight algorithms of d3rlpy.
 
     python -m benchmarks.peers.run all --python PEERS/bin/python   # everything; resumes
     python -m benchmarks.peers.run cell minigolf-50 ours 0         # one training
@@ -39,6 +39,8 @@ LABELS = {
     "td3bc": "TD3+BC",
     "awac": "AWAC",
     "rebrac": "ReBRAC",
+    "mopo": "MOPO",
+    "combo": "COMBO",
     "ours": "gamps",
     "random": "actions at random",
     "truth": "gamps, true model",
@@ -143,7 +145,7 @@ def cell(
 
     Args:
       domain: for example minigolf-50.
-      who: ours, or bc, iql, cql, td3bc, awac, rebrac.
+      who: ours, or bc, iql, cql, td3bc, awac, rebrac, mopo, combo.
       seed: of the log.
       python: of the peers' environment.
       trial: number of a peer's setting; 0 is its default.

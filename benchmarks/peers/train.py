@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import d3rlpy
-import h5py
 import numpy as np
 import structlog
 import torch
@@ -34,6 +33,7 @@ from d3rlpy.preprocessing import (
     MinMaxActionScaler,
     StandardObservationScaler,
 )
+from reading import arrays
 
 CONFIGS = {
     "bc": BCConfig,
@@ -48,31 +48,9 @@ WIDTH = 64
 
 
 def read(folder: Path, bounds: tuple[float, float]) -> tuple[d3rlpy.dataset.MDPDataset, np.ndarray]:
-    """The log as d3rlpy takes it, and its start states.
-
-    Actions are clipped to what the actuators do with them, which changes nothing but the reach of
-    a policy that learns from them.
-    """
-    fields: dict[str, list[Any]] = {
-        name: [] for name in ("observations", "actions", "rewards", "terminals", "timeouts")
-    }
-    starts = []
-    with h5py.File(folder / "data" / "main_data.hdf5") as file:
-        for i in range(len(file)):
-            episode = file[f"episode_{i}"]
-            observations = np.asarray(episode["observations"], np.float32)
-            starts.append(observations[0])
-            fields["observations"].append(observations[:-1])
-            fields["actions"].append(np.clip(np.asarray(episode["actions"], np.float32), *bounds))
-            fields["rewards"].append(np.asarray(episode["rewards"], np.float32))
-            ended = np.asarray(episode["terminations"], bool)
-            fields["terminals"].append(ended.astype(np.float32))
-            cut = np.zeros_like(ended)
-            cut[-1] = not ended[-1]
-            fields["timeouts"].append(cut.astype(np.float32))
-    arrays = {name: np.concatenate(values) for name, values in fields.items()}
-    dataset = d3rlpy.dataset.MDPDataset(**arrays, action_space=d3rlpy.ActionSpace.CONTINUOUS)
-    return dataset, np.stack(starts)
+    """The log as d3rlpy takes it, and its start states."""
+    fields, starts = arrays(folder, bounds)
+    return d3rlpy.dataset.MDPDataset(**fields, action_space=d3rlpy.ActionSpace.CONTINUOUS), starts
 
 
 def sample_quickly(dataset: d3rlpy.dataset.MDPDataset, seed: int) -> None:
