@@ -121,11 +121,10 @@ def tank_log(key, hidden=False, **rest):
 
 def both_cases(halves, hidden=False):
     policies = [pump(offset, hidden) for offset in (0.03, 0.06)]
+    known = {"behaviour": pump(0.0, hidden)}
     return [
-        evaluation.ladder_cases(
-            policies, *halves, tanks.DISCOUNT, behaviour=pump(0.0, hidden), assume=assume
-        )
-        for assume in ("markov", "nothing")
+        evaluation.markov_cases(policies, halves[1], tanks.DISCOUNT, **known),
+        evaluation.ladder_cases(policies, *halves, tanks.DISCOUNT, **known),
     ]
 
 
@@ -164,3 +163,44 @@ def test_where_something_is_hidden_estimates_disagree(hidden):
         halves = [tank_log(k, hidden, n=200, steps=20) for k in jax.random.split(key)]
         doubted.append(disagreement(*both_cases(halves, hidden), 200) is not None)
     assert sum(doubted) == 3 if hidden else sum(doubted) <= 1
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_no_episode_is_judged_by_what_was_fitted_to_its_group(grouped):
+    """Another reward in one episode changes the Q of other folds, and nothing of its own group."""
+    log = tank_log(KEY, n=20, steps=5)
+    groups = np.arange(20) // 2 if grouped else None
+    own = [0, 1] if grouped else [0]
+    other = eqx.tree_at(lambda one: one.rewards, log, log.rewards.at[0].add(100.0))
+    first, second = (
+        evaluation.markov_cases([pump(0.03, False)], one, tanks.DISCOUNT, groups=groups)[0].evidence
+        for one in (log, other)
+    )
+    np.testing.assert_array_equal(first.q_values[own], second.q_values[own])
+    changed = (first.q_values != second.q_values).any(axis=1)
+    assert 20 - changed.sum() == 20 // 5  # one fold
+    np.testing.assert_array_equal(first.rho, second.rho)
+
+
+@pytest.mark.slow
+def test_a_policy_learned_from_luck_is_not_flattered():
+    """Numbered states, seldom seen; 5 standard errors: a false alarm in a million runs."""
+    off = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        whole, mdp, _ = problem(seed)
+        learned, held_out = (
+            collected(whole, truth.random_policy(0, STATES, ACTIONS, 0.0), 60, key)
+            for key in jax.random.split(jax.random.fold_in(KEY, seed))
+        )
+        counts = np.zeros((STATES, ACTIONS))
+        at = tuple(
+            np.asarray(x)[np.asarray(learned.mask)] for x in (learned.states, learned.actions)
+        )
+        np.add.at(counts, at, rng.normal(size=len(at[0])))
+        lucky = truth.Boltzmann(jnp.asarray(counts / counts.std()), truth.OneHot(STATES))
+        case = evaluation.markov_cases([lucky], held_out, 0.9)[0]
+        numbers = doubly_robust(case.evidence).numerators.sum(axis=1)
+        exact = float(mdp.initial @ values(mdp, lucky, 6)[1][0])
+        off.append((numbers.mean() - exact) / (numbers.std(ddof=1) / np.sqrt(len(numbers))))
+    assert abs(np.mean(off)) < 5 / np.sqrt(len(off))

@@ -11,7 +11,7 @@ from gamps.envs import Minigolf
 from gamps.errors import SettingError
 from gamps.evaluation.episode_numbers import numbers_of, numbers_over
 from gamps.evaluation.estimates import FittedEvidence
-from gamps.evaluation.ladder import fit_keys
+from gamps.evaluation.ladder_cases import fit_keys
 from gamps.learner import learner as default
 from gamps.policies import Boltzmann, OneHot
 from gamps.runs import TrainSpec, rounds, start

@@ -156,8 +156,7 @@ def certificate(
             f"{noise['gain']:.2f}", f"{beyond.mean():.2f} ± {error:.2f}",
             f"{one['above']}/{one['judgements']} ({one['limits'][0]:.1%} to "
             f"{one['limits'][1]:.1%})",
-            f"{row['markov']['deploys']}/{one['judgements']}", f"{row['markov']['of_old']:.0%}",
-            f"{row['markov']['above']}",
+            *_beside(row.get("markov")),
         )  # fmt: skip
     settings = dict(logs=logs, cases=cases, iterations=iterations, first=first)
     paper = {"claim": "none: the paper does not evaluate off-policy"}
@@ -165,6 +164,13 @@ def certificate(
     console.save(
         out, "certificate", settings=settings, results=rows, paper=paper, figure=figure, table=table
     )
+
+
+def _beside(one: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Columns of the ladder with --assume markov; empty where it was not judged."""
+    if one is None:
+        return "", "", ""
+    return f"{one['deploys']}/{one['judgements']}", f"{one['of_old']:.0%}", f"{one['above']}"
 
 
 def by_case(
@@ -345,7 +351,7 @@ def _figure(rows: dict[str, Any]) -> Any:
         "certified, only noise reduced": ("noise alone", "#5b6875"),
     }
     for i, (label, (kind, colour)) in enumerate(kinds.items()):
-        shares = [row[kind]["of_old"] for row in rows.values()]
+        shares = [row[kind]["of_old"] if kind in row else 0.0 for row in rows.values()]
         places = [y + 0.25 * (i - 1) for y in range(len(rows))]
         axis.barh(places, shares, height=0.25, color=colour, label=label)
     axis.set_yticks(range(len(rows)), list(rows))

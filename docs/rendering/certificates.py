@@ -16,7 +16,8 @@ EDGE = ("equal", "a hair worse", "rare failure, declared")  # nulls where a depl
 
 def certificates(kind: str = "ladder") -> dict[str, dict]:
     """Return rows of the study by log, for "ladder", "noise alone" or "markov"."""
-    return {name: row[kind] for name, row in load("certificate")["results"].items()}
+    rows = load("certificate")["results"].items()
+    return {name: row[kind] for name, row in rows if kind in row}
 
 
 def log_of(name: str) -> str:

@@ -52,12 +52,15 @@ def sepsis_verdicts() -> str:
     rows = []
     for size, found in load("sepsis")["results"].items():
         for assume in ("nothing", "markov") if found["verdicts"] else ():
-            judged = [one for training in found["verdicts"] for one in training[assume]]
+            trainings = [one for one in found["verdicts"] if assume in one]
+            if not trainings:
+                continue
+            judged = [one for training in trainings for one in training[assume]]
             deployed = [one for one in judged if one["word"] == "deploy"]
             gains = [one["gain"] for one in deployed]
             rows.append([
                 f"{int(size):,}", assume, f"{len(judged)}",
-                f"{fmean(one['learned'] for one in found['verdicts']):+.4f}",
+                f"{fmean(one['learned'] for one in trainings):+.4f}",
                 f"{len(deployed) / len(judged):.1%}", f"{fmean(gains):+.4f}" if gains else "",
                 f"{sum(gain <= 0 for gain in gains)}",
                 f"{sum(one['low'] > one['gain'] for one in deployed)}",

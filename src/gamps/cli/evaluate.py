@@ -15,11 +15,7 @@ from gamps.cli.strangers import say_imports
 from gamps.evaluation.verdict import BY_STATES, ROBUST, rare_failures
 from gamps.report.rows import RUNG_HEADER, rows_of, rungs_of, sampled
 from gamps.runs.certificate import CERTIFICATE
-from gamps.runs.evaluate_run import (
-    Against,
-    RunEvaluation,
-    evaluate_run,
-)
+from gamps.runs.evaluate_run import Against, RunEvaluation, evaluate_run
 from gamps.runs.inspection import unflagged_ends
 from gamps.trajectories import Trajectories
 

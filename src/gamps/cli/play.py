@@ -119,11 +119,7 @@ def play(
 
 
 def _episode(
-    env: gymnasium.Env[Any, Any],
-    act: Callable[[Any], np.ndarray],
-    seed: int,
-    *,
-    frames: bool,
+    env: gymnasium.Env[Any, Any], act: Callable[[Any], np.ndarray], seed: int, *, frames: bool
 ) -> dict[str, list[Any]]:
     observation, _ = env.reset(seed=seed)
     kept: dict[str, list[Any]] = {"observations": [], "actions": [], "rewards": [], "frames": []}

@@ -84,12 +84,7 @@ class Member:
             return Place(host, int(probe.getsockname()[1]), os.getpid())
 
     def work(
-        self,
-        run: str,
-        coordinator: str,
-        processes: int,
-        process: int,
-        beside: int = 1,
+        self, run: str, coordinator: str, processes: int, process: int, beside: int = 1
     ) -> Failure | None:
         """Join the others and continue the run to its end.
 

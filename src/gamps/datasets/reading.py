@@ -26,10 +26,7 @@ from gamps.datasets.metadata import (
 )
 from gamps.datasets.writing import LOG_PROB
 from gamps.errors import DatasetError
-from gamps.trajectories import (
-    Episode,
-    from_episodes,
-)
+from gamps.trajectories import Episode, from_episodes
 
 FILE = "main_data.hdf5"
 

@@ -7,14 +7,7 @@ a ladder.
 
 from gamps.evaluation.aggregate import iqm, stratified
 from gamps.evaluation.balance import balanced
-from gamps.evaluation.estimates import (
-    UNSPREAD,
-    Assumption,
-    Case,
-    Estimate,
-    cases,
-    estimates,
-)
+from gamps.evaluation.estimates import UNSPREAD, Assumption, Case, Estimate, cases, estimates
 from gamps.evaluation.estimators import (
     ESTIMATORS,
     Evidence,
@@ -31,7 +24,8 @@ from gamps.evaluation.fitted_q import Fitted, fitted_q
 from gamps.evaluation.guaranteed import bernstein, betting, guaranteed, guaranteed_gain
 from gamps.evaluation.intervals import Interval, bootstrap, interval_of, student
 from gamps.evaluation.judgement import Evaluation, Judgement, evaluate, judge
-from gamps.evaluation.ladder import Rung, ladder_cases, rungs
+from gamps.evaluation.ladder import Rung, rungs
+from gamps.evaluation.ladder_cases import ladder_cases, markov_cases
 from gamps.evaluation.marginal import StateRatios
 from gamps.evaluation.ratio_sums import Terms, difference, each, terms_by_group, value
 from gamps.evaluation.simultaneous import critical_value
@@ -82,6 +76,7 @@ __all__ = [
     "iqm",
     "judge",
     "ladder_cases",
+    "markov_cases",
     "on_policy",
     "per_decision",
     "rungs",

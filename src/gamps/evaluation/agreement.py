@@ -22,7 +22,7 @@ def disagreement(assuming: Sequence[Case], plain: Sequence[Case], learned: int) 
     Args:
       assuming: a case for each policy, with ratios of states.
       plain: the same policies with ratios of histories.
-      learned: number of episodes that Q and the ratios are fitted to.
+      learned: number of episodes that the Q of `plain` is fitted to.
     """
     near = [
         _apart(each(one.value) - each(other.value))

@@ -9,17 +9,11 @@ import numpy as np
 
 from gamps.evaluation.agreement import disagreement
 from gamps.evaluation.episode_numbers import EpisodeNumbers, Pieces, numbers_of, numbers_over
-from gamps.evaluation.estimates import (
-    Assumption,
-    Case,
-    Estimate,
-    FittedEvidence,
-    cases,
-    estimates,
-)
+from gamps.evaluation.estimates import Assumption, Case, Estimate, FittedEvidence, cases, estimates
 from gamps.evaluation.guaranteed import guaranteed_gain, refuse_cut_off
 from gamps.evaluation.intervals import Interval, student
-from gamps.evaluation.ladder import Rung, fit_keys, ladder_cases, markov_cases
+from gamps.evaluation.ladder import Rung
+from gamps.evaluation.ladder_cases import fit_keys, ladder_cases, markov_cases
 from gamps.evaluation.ratio_sums import Terms, by_group
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
@@ -219,7 +213,9 @@ def evaluate(
     if assume == "markov":
         some = first_steps(sample(SAMPLE), counted)
         plain = ladder_cases(policies, learned, some, discount, behaviour=behaviour, seed=seed)
-        of_each = by_state = markov_cases(plain, policies, learned, some, seed)
+        of_each = by_state = markov_cases(
+            policies, some, discount, behaviour=behaviour, groups=groups, seed=seed
+        )
         bounds, refused = None, disagreement(by_state, plain, learned.n_trajectories)
     else:
         fitted = FittedEvidence(fit_keys(seed), learned, discount, horizon)

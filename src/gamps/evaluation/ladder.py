@@ -12,11 +12,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from gamps.evaluation.estimates import Assumption, Case, FittedEvidence
-from gamps.evaluation.marginal import StateRatios, by_states, carrying
+from gamps.evaluation.estimates import Assumption, Case
+from gamps.evaluation.ladder_cases import fit_keys, ladder_cases, markov_cases
+from gamps.evaluation.marginal import StateRatios, carrying
 from gamps.evaluation.ratio_sums import each
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, RatioSupport, graded, support
-from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Gaussian, Policy, between
 from gamps.policies.paths import has_path
 from gamps.trajectories import Trajectories, counted_steps, first_steps, split_rows
@@ -170,14 +170,19 @@ def _crossed(
     assume: Assumption,
     seed: int,
 ) -> np.ndarray:
-    """`[N, K]` gains; each half of the episodes uses the Q of the other half."""
+    """`[N, K]` gains; each part of the episodes uses the Q of the others."""
+
+    def of(cases: list[Case]) -> np.ndarray:
+        return np.stack([each(case.improvement) for case in cases], axis=1)
+
+    if assume == "markov":
+        return of(markov_cases(policies, log, discount, behaviour=behaviour, seed=seed))
     parts, halves = _halves(log, seed)
     gains = np.zeros((log.n_trajectories, len(policies)))
     for rows, fitted_to, judged_by in zip(parts, halves[::-1], halves, strict=True):
-        cases = ladder_cases(
-            policies, fitted_to, judged_by, discount, behaviour=behaviour, assume=assume, seed=seed
+        gains[rows] = of(
+            ladder_cases(policies, fitted_to, judged_by, discount, behaviour=behaviour, seed=seed)
         )
-        gains[rows] = np.stack([each(case.improvement) for case in cases], axis=1)
     return gains
 
 
@@ -185,51 +190,3 @@ def _halves(log: Trajectories, seed: int) -> tuple[tuple[np.ndarray, ...], list[
     """The episode numbers of two halves, and the halves."""
     parts = split_rows(log.n_trajectories, 0.5, seed)
     return parts, [jax.tree.map(lambda x, rows=rows: x[rows], log) for rows in parts]
-
-
-def fit_keys(seed: int) -> tuple[jax.Array, jax.Array]:
-    """The same keys as in `cases`, so that both give the same numbers."""
-    _, key_fit, key_at = jax.random.split(jax.random.key(seed), 3)
-    return key_fit, key_at
-
-
-def ladder_cases(
-    policies: Sequence[Policy],
-    learned: Trajectories,
-    held_out: Trajectories,
-    discount: float,
-    *,
-    behaviour: Policy | None = None,
-    assume: Assumption = "nothing",
-    seed: int = 0,
-) -> list[Case]:
-    """Return a case for each policy: one Q each, with the same features and draws.
-
-    Args:
-      policies: policies that were chosen before anyone looked at the held-out episodes.
-      learned: episodes to fit Q to.
-      held_out: episodes to judge by.
-      discount: γ.
-      behaviour: the logging policy, if known.
-      assume: what the ratios assume.
-      seed: for features and actions.
-    """
-    found = FittedEvidence(fit_keys(seed), learned, discount, held_out.n_steps)
-    base = found.base(behaviour, held_out)
-    plain = [Case(found.of(policy)(held_out, 0), ROBUST, base) for policy in policies]
-    return markov_cases(plain, policies, learned, held_out, seed) if assume == "markov" else plain
-
-
-def markov_cases(
-    plain: Sequence[Case],
-    policies: Sequence[Policy],
-    learned: Trajectories,
-    held_out: Trajectories,
-    seed: int,
-) -> list[Case]:
-    """The same cases with ratios of states, which are fitted to the same episodes as Q."""
-    ratios = StateRatios(fit_keys(seed)[0], learned)
-    return [
-        case._replace(evidence=by_states(case.evidence, ratios(policy, held_out)), assume="markov")
-        for case, policy in zip(plain, policies, strict=True)
-    ]

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Key
+from scipy.linalg import svd
 
 from gamps.errors import SettingError
 from gamps.evaluation.estimators import Evidence
@@ -98,7 +99,7 @@ class _Regression(NamedTuple):
         centre = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         spread = features.std(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = np.where(spread > 1e-9, spread, np.inf)  # drop constant features
-        return cls(centre, scale, *np.linalg.svd((features - centre) / scale, full_matrices=False))
+        return cls(centre, scale, *_svd((features - centre) / scale))
 
     def fit(self, targets: np.ndarray) -> tuple[_Line, np.ndarray]:
         """Return the fit and its predictions where it was fitted."""
@@ -115,6 +116,14 @@ class _Regression(NamedTuple):
         weights = self.right.T @ (best / safe) / self.scale
         line = _Line(weights, mean - float(self.centre @ weights), most)
         return line, np.clip(mean + self.left @ best, 0.0, most)
+
+
+def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    try:
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:  # the fast algorithm fails on a few tables, the other on none
+        left, values, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
+    return left, values, right
 
 
 def _observed(observation: Any, action: Any) -> Any:  # noqa: ARG001

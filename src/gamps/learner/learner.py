@@ -261,12 +261,7 @@ def _search(trajectories: Trajectories, task: Task, behaviour: Policy, s: Settin
         task,
         weighting=Ones(),
         fit=Keep(),
-        values=Imagined(
-            rollouts=1,
-            horizon=s.horizon,
-            antithetic=False,
-            sharing="rows",
-        ),
+        values=Imagined(rollouts=1, horizon=s.horizon, antithetic=False, sharing="rows"),
         # In a sum over all choices, a term that is the same for all adds nothing.
         baseline=OthersOfState() if behaviour.choices is None else NoBaseline(),
         learning_rate=s.learning_rate,

@@ -109,11 +109,7 @@ class Imagination(NamedTuple):
 
 
 def propose(
-    key: Key[Array, ""],
-    around: Elites,
-    count: int,
-    policy: Policy,
-    within: Imagination | None,
+    key: Key[Array, ""], around: Elites, count: int, policy: Policy, within: Imagination | None
 ) -> Float[np.ndarray, "count D"]:
     """Parameters for the next trials, one row for each episode.
 

@@ -19,13 +19,7 @@ from gamps.errors import SettingError
 from gamps.models.gaussian import WithChoice, concatenated
 from gamps.models.mlp_gaussian import Scale
 from gamps.tasks import Task, never
-from gamps.trajectories import (
-    Trajectories,
-    counted_steps,
-    flat,
-    in_pieces,
-    known_transitions,
-)
+from gamps.trajectories import Trajectories, counted_steps, flat, in_pieces, known_transitions
 
 HIDDEN = (64, 64)
 UPDATES, SIZE, RATE = 4_000, 256, 3e-3  # of the fit

@@ -135,8 +135,7 @@ def _of_certified(spec: CampaignSpec, past: Sequence[Round]) -> list[Section]:
     ]
     return [
         Section(
-            "Result",
-            [Banner("deploy" if deployed else "unsure", f"{first:.4g} → {now:.4g}", text)],
+            "Result", [Banner("deploy" if deployed else "unsure", f"{first:.4g} → {now:.4g}", text)]
         ),
         Section("Round by round", [Picture("rounds", figure, caption), Table(header, rows)]),
     ]

@@ -9,14 +9,7 @@ import numpy as np
 
 from gamps.evaluation import UNSPREAD
 from gamps.evaluation.support import FAIR, LIMITS
-from gamps.evaluation.verdict import (
-    BY_STATES,
-    DEPLOY,
-    NOT_SHOWN,
-    ROBUST,
-    WORSE,
-    rare_failures,
-)
+from gamps.evaluation.verdict import BY_STATES, DEPLOY, NOT_SHOWN, ROBUST, WORSE, rare_failures
 from gamps.policies import Boltzmann, Policy
 from gamps.report import diagnostics, pictures
 from gamps.report.page import Banner, Picture, Section, Table

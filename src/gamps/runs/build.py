@@ -167,11 +167,7 @@ def sampled(shards: datasets.Shards, log: str) -> datasets.Dataset:
 
 
 def assembled(
-    spec: TrainSpec,
-    key: jax.Array,
-    learned: Trajectories,
-    task: Task,
-    features: Callable[..., Any],
+    spec: TrainSpec, key: jax.Array, learned: Trajectories, task: Task, features: Callable[..., Any]
 ) -> tuple[Search, Any]:
     """Return one of the paper's recipes on a log, and the model that it starts with."""
     parts: dict[str, Any] = {"learning_rate": spec.learning_rate or LEARNING_RATE}
@@ -241,14 +237,7 @@ def _default(
     kinds = classes(features, spec.model)
     for name, kind in kinds.items():
         _made(kind, name, key, learned)
-    return Learner(
-        key,
-        learned,
-        task,
-        start,
-        kinds,
-        settings=settings,
-    )
+    return Learner(key, learned, task, start, kinds, settings=settings)
 
 
 def _made(kind: ModelClass, name: str, key: jax.Array, log: Trajectories) -> Any:

@@ -54,10 +54,7 @@ def save(
     """
     target = folder / f"{number:08d}"
     packed = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    contents = {
-        ARRAYS: safetensors.numpy.save(packed),
-        PLAIN: (json.dumps(plain) + "\n").encode(),
-    }
+    contents = {ARRAYS: safetensors.numpy.save(packed), PLAIN: (json.dumps(plain) + "\n").encode()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         atomic_io.write_folder(target, _title(number), contents)

@@ -5,12 +5,7 @@ baseline is a callable `(policy, trajectories, ratios, values) -> weighted_basel
 are multiplied by γ^t ρ_{0:t}; the gradient weights the scores by their difference.
 """
 
-from gamps.search.values.advantages import (
-    ValueNetwork,
-    logged_advantages,
-    value_network,
-    value_of,
-)
+from gamps.search.values.advantages import ValueNetwork, logged_advantages, value_network, value_of
 from gamps.search.values.baselines import (
     MinimumVariance,
     NoBaseline,
