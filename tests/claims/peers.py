@@ -87,7 +87,7 @@ def seconds_of_the_table() -> bool:
     return faster and seconds(GOLF, "ours") < seconds(GOLF, "cql")
 
 
-@says("README.md", "gamps is first on minigolf, InvertedPendulum, Hopper and Reacher")
+@says("README.md", "gamps is first on minigolf, InvertedPendulum, two tanks, Hopper and Reacher")
 def where_it_is_first() -> bool:
     golf = [log for log in peers.logs() if log.startswith("minigolf")]
     return all(map(above, golf)) and first_on_the_pendulum() and not_first_on_swimmer()
