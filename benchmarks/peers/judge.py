@@ -17,12 +17,12 @@ import numpy as np
 import structlog
 import torch
 from d3rlpy.ope import FQE, FQEConfig
+from jobs import sample_quickly
 from scope_rl.ope.continuous import (
     DoublyRobust,
     PerDecisionImportanceSampling,
     SelfNormalizedPDIS,
 )
-from train import sample_quickly
 
 STEPS = 10_000
 SAMPLES = 100  # actions at each start

@@ -7,20 +7,16 @@ as the policy has afterwards; both have the library's defaults, and observations
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import d3rlpy
 import numpy as np
-import structlog
-import torch
 from d3rlpy.algos import COMBO, MOPO
 from d3rlpy.dynamics import ProbabilisticEnsembleDynamics
 from d3rlpy.models.encoders import VectorEncoderFactory
-from reading import arrays
+from jobs import arrays, work
 
 ALGORITHMS = {"mopo": MOPO, "combo": COMBO}
 CHECKPOINTS = 10
@@ -78,18 +74,5 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
     return {"checkpoints": checkpoints, "starts": starts[:8].tolist(), "seconds": seconds}
 
 
-def main() -> None:
-    """All jobs, one after the other, on one core."""
-    torch.set_num_threads(1)
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
-        out = Path(job["out"])
-        result = train(job)
-        part = out.with_suffix(".part")
-        part.write_text(json.dumps(result), encoding="utf-8")
-        part.replace(out)
-        print(f"{out.stem} {result['seconds']:.1f} s", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    work(train)

@@ -19,7 +19,7 @@ import torch
 from d3rlpy.algos import DiscreteBCConfig, DiscreteBCQConfig, DiscreteCQLConfig
 from d3rlpy.models.encoders import VectorEncoderFactory
 
-from benchmarks.peers.train import sample_quickly
+from benchmarks.peers.jobs import sample_quickly
 
 CONFIGS = {"bc": DiscreteBCConfig, "bcq": DiscreteBCQConfig, "cql": DiscreteCQLConfig}
 WIDTH = 64

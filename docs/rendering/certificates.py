@@ -26,9 +26,9 @@ def log_of(name: str) -> str:
     return f"{NAMED[problem]}, {int(size):,}"
 
 
-def judged_logs(name: str) -> int:
+def judged_logs(name: str, kind: str = "ladder") -> int:
     """Count the logs behind a row of the study."""
-    return len(certificates()[name]["by_log"])
+    return len(certificates(kind)[name]["by_log"])
 
 
 def certified() -> str:

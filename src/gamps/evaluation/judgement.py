@@ -173,7 +173,8 @@ def evaluate(
     Args:
       policy: the policy to judge, with the noise that it acts with; or several policies, such as
         the ladder that `gamps.learn` returns.
-      learned: episodes to fit Q to; the policy may have been learned from them too.
+      learned: episodes to fit Q to; the policy may have been learned from them too. With "markov"
+        this Q serves for a check only.
       held_out: episodes to judge by, which neither the policy nor Q has seen. They are in memory,
         or in pieces such as `datasets.Shards`; all pieces are read. "markov" and the estimates that
         the verdict does not rest on use a sample of the pieces.

@@ -95,4 +95,6 @@ def _joined(cases: Sequence[Case], order: np.ndarray) -> Case:
 
     base = [case.base for case in cases if case.base is not None]
     whole = together([case.evidence for case in cases])
-    return cases[0]._replace(evidence=whole, base=together(base) if base else None)
+    return cases[0]._replace(
+        evidence=whole, base=together(base) if len(base) == len(cases) else None
+    )
