@@ -69,6 +69,12 @@ def sepsis_verdicts() -> str:
     return table([*header, "false deploys", "bounds above the gain"], rows)
 
 
+def sepsis_limit(size: str, name: str) -> float:
+    """Return the mean over logs of what `benchmarks.sepsis.limit` kept."""
+    kept = load("sepsis-limit")["results"][size][name]
+    return fmean(kept) if isinstance(kept, list) else kept
+
+
 def sepsis_deviation() -> float:
     """Return the standard deviation of a return under the expert: it is 0 or 1."""
     alive = load("sepsis")["expert"]
