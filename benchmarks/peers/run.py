@@ -138,7 +138,7 @@ def cell(
     /,
     *,
     python: str = "",
-    trial: int = 0,
+    trial: int | None = None,
     out: Path = OUT,
 ) -> None:
     """Run one training and print its result.
@@ -148,7 +148,8 @@ def cell(
       who: ours, or bc, iql, cql, td3bc, awac, rebrac, mopo, combo.
       seed: of the log.
       python: of the peers' environment.
-      trial: number of a peer's setting; 0 is its default.
+      trial: number of a peer's setting; by default the published one on the robots, elsewhere
+        the library's default, 0.
       out: folder for the log and the cell.
     """
     known = {"domain": (domain, DOMAINS), "who": (who, ("ours", *peers.TRIALS))}
@@ -158,7 +159,8 @@ def cell(
     if who == "ours":
         (made,) = _ours((domain,), ("default",), out, workers=1, seeds=[seed]).values()
     else:
-        cells = peers.cells_of(domain, [seed], {who: [trial]})
+        published = peers.PUBLISHED[who] if domain in peers.ROBOTS else 0
+        cells = peers.cells_of(domain, [seed], {who: [published if trial is None else trial]})
         (made,) = peers.run(cells, out, python).values()
     console.terminal.print_json(json.dumps(made))
 

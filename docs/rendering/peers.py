@@ -16,7 +16,7 @@ NAMES = {
     "cheetah": "HalfCheetah, 10⁵ steps",
     "reacher": "Reacher, 10⁵ steps",
 }
-RIVALS = ("bc", "iql", "cql", "td3bc", "awac", "rebrac")
+RIVALS = ("bc", "iql", "cql", "td3bc", "awac", "rebrac", "mopo", "combo")
 
 
 def who() -> dict[str, str]:
@@ -47,8 +47,21 @@ def ahead_of(log: str, name: str) -> dict[str, float]:
 
 
 def best_peer(log: str) -> str:
-    """Return the peer that ends highest compared with gamps."""
-    return min(rivals(log), key=lambda name: ahead_of(log, name)["mean"])
+    """Return the peer that ends highest compared with gamps, of those with the most logs."""
+    shared = {name: ahead_of(log, name) for name in rivals(log)}
+    most = max(number["n"] for number in shared.values())
+    often = [name for name, number in shared.items() if 2 * number["n"] >= most]
+    return min(often, key=lambda name: shared[name]["mean"])
+
+
+def first_on(*, first: bool = True) -> str:
+    """List the problems on all of whose logs gamps ends above every peer, or the others."""
+    ends: dict[str, bool] = {}
+    for log in logs():
+        problem = NAMES[log].split(",")[0]
+        ends[problem] = ends.get(problem, True) and ahead_of(log, best_peer(log))["mean"] > 0
+    *some, last = [problem for problem, above in ends.items() if above is first]
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def standing(log: str) -> str:
