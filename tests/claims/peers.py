@@ -62,7 +62,9 @@ def robots_peers_have_fewer_logs() -> bool:
 @says("results.md", "where they were run, a quarter as many, and on one log")
 def dear_peers_have_one_log() -> bool:
     dear = {"cql", "awac", "mopo", "combo"}
-    return all(cell(log, name)["final"]["n"] == 1 for log in ROBOTS for name in {*rivals(log)} & dear)
+    return all(
+        cell(log, name)["final"]["n"] == 1 for log in ROBOTS for name in {*rivals(log)} & dear
+    )
 
 
 @says("results.md", "On the robots BC, IQL, TD3+BC and ReBRAC make 10⁵ updates")
