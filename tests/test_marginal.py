@@ -12,7 +12,7 @@ from gamps.envs import TwoTanks, collect, tanks
 from gamps.evaluation import StateRatios
 from gamps.evaluation.agreement import disagreement
 from gamps.evaluation.estimators import doubly_robust, evidence
-from gamps.evaluation.marginal import by_states, carrying
+from gamps.evaluation.marginal import _Means, by_states, carrying
 from gamps.policies import LinearGaussianPolicy
 
 STATES, ACTIONS, STEPS, END, DISCOUNT = 3, 2, 3, 2, 0.9
@@ -126,6 +126,19 @@ def both_cases(halves, hidden=False):
         evaluation.markov_cases(policies, halves[1], tanks.DISCOUNT, **known),
         evaluation.ladder_cases(policies, *halves, tanks.DISCOUNT, **known),
     ]
+
+
+def test_means_of_states_are_believed_as_far_as_the_log_shows():
+    """Targets that a state decides, targets that are mere luck, and a state that nobody saw."""
+    rng = np.random.default_rng(0)
+    states = np.repeat(np.arange(50), 20)
+    decided, luck = states / 50.0, rng.exponential(size=len(states))
+    line, inside = _Means(states).fit(decided + 0.01 * luck)
+    np.testing.assert_allclose(inside, decided + 0.01, atol=0.02)
+    np.testing.assert_allclose(line(states), inside)
+    np.testing.assert_allclose(line(np.array([50, 99])), inside.mean(), atol=1e-3)
+    _, inside = _Means(states).fit(luck)
+    assert inside.std() < luck.reshape(50, 20).mean(axis=1).std() / 2
 
 
 def test_episodes_that_were_cut_off_are_judged_alike():

@@ -12,16 +12,16 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Key
-from scipy.linalg import svd
 
 from gamps.errors import SettingError
 from gamps.evaluation.estimators import Evidence
 from gamps.models import RandomFourier
-from gamps.policies import Boltzmann, Mixture, Policy, log_probs
+from gamps.policies import Boltzmann, Mixture, OneHot, Policy, log_probs
 from gamps.trajectories import Trajectories, flat
 
 COSINES = 50
 PENALTIES = np.logspace(-5, 2, 15)  # relative to the mean squared singular value
+MORE = np.logspace(-1, 4, 16)  # targets equal to the mean, added to those of each state
 
 
 class StateRatios:
@@ -35,7 +35,7 @@ class StateRatios:
     def __init__(self, key: Key[Array, ""], learned: Trajectories) -> None:
         self.key, self.learned = key, learned
         self.features: Any = None
-        self.regressions: list[_Regression] = []
+        self.regressions: list[Any] = []
         self.looked_at: tuple[Trajectories, np.ndarray] | None = None
 
     def __call__(self, policy: Policy, log: Trajectories) -> np.ndarray:
@@ -43,9 +43,8 @@ class StateRatios:
         if self.features is None:
             self.features = _features(self.key, policy, self.learned)
             phi, mask = _table(self.features, self.learned), np.asarray(self.learned.mask)
-            self.regressions = [
-                _Regression.of(phi[mask[:, t], t]) for t in range(1, self.learned.n_steps)
-            ]
+            kind = _Means if isinstance(self.features, OneHot) else _Regression.of
+            self.regressions = [kind(phi[mask[:, t], t]) for t in range(1, self.learned.n_steps)]
         if self.looked_at is None or self.looked_at[0] is not log:
             self.looked_at = log, _table(self.features, log)
         fits = self._fits(policy)
@@ -58,7 +57,7 @@ class StateRatios:
             weights[:, t] = np.where(mask[:, t], ratios[:, t] * states, weights[:, t - 1])
         return weights
 
-    def _fits(self, policy: Policy) -> "list[_Line]":
+    def _fits(self, policy: Policy) -> list[Any]:
         """w_t for t = 1, 2, …, as far as the episodes to learn from reach."""
         mask, steps = np.asarray(self.learned.mask), _action_ratios(policy, self.learned)
         states, fits = np.ones(len(steps)), []
@@ -99,7 +98,7 @@ class _Regression(NamedTuple):
         centre = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         spread = features.std(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = np.where(spread > 1e-9, spread, np.inf)  # drop constant features
-        return cls(centre, scale, *_svd((features - centre) / scale))
+        return cls(centre, scale, *np.linalg.svd((features - centre) / scale, full_matrices=False))
 
     def fit(self, targets: np.ndarray) -> tuple[_Line, np.ndarray]:
         """Return the fit and its predictions where it was fitted."""
@@ -118,12 +117,31 @@ class _Regression(NamedTuple):
         return line, np.clip(mean + self.left @ best, 0.0, most)
 
 
-def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    try:
-        left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError:  # the fast algorithm fails on a few tables, the other on none
-        left, values, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
-    return left, values, right
+class _Means(NamedTuple):
+    """The mean of each state's targets, moved towards that of all; cross-validation says how far.
+
+    Attributes:
+      states: numbers of the states.
+    """
+
+    states: np.ndarray
+
+    def fit(self, targets: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return the fit and its predictions where it was fitted."""
+        n, mean, most = len(targets), float(targets.mean()), float(targets.max())
+        counts = np.bincount(self.states)
+        means = np.bincount(self.states, targets) / np.maximum(counts, 1)
+        off = np.where(counts > 0, means - mean, 0.0)
+        within = float(((targets - means[self.states]) ** 2).sum())
+        shares = counts / (counts + MORE[:, None])
+        errors = within + (1 - shares) ** 2 @ (counts * off**2)
+        free = np.maximum(n - 1 - shares.sum(axis=1), 1e-3)
+        off = np.append(off * shares[np.argmin(errors / free**2)], 0.0)  # and of any other state
+
+        def line(states: np.ndarray) -> np.ndarray:
+            return np.clip(mean + off[np.minimum(states, len(off) - 1)], 0.0, most)
+
+        return line, line(self.states)
 
 
 def _observed(observation: Any, action: Any) -> Any:  # noqa: ARG001
@@ -150,7 +168,9 @@ class _OfState(eqx.Module):
 
 
 def _table(features: Any, log: Trajectories) -> np.ndarray:
-    """`[N, T, F]` features of a log."""
+    """`[N, T, F]` features of a log; of numbered states `[N, T]` numbers."""
+    if isinstance(features, OneHot):
+        return np.asarray(_each(features.state, flat(log.states))).reshape(log.mask.shape)
     phi = np.asarray(_each(features, flat(log.states)), np.float64)
     return phi.reshape(*log.mask.shape, -1)
 
