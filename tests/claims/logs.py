@@ -47,7 +47,7 @@ def few_patients_certify_nothing() -> bool:
     return max(sepsis_deploys("500", assume) for assume in ("nothing", "markov")) < 0.01
 
 
-@says("gallery/sepsis.md", "5,000 patients are sometimes enough, and without it seldom")
-def more_patients_sometimes_do() -> bool:
-    with_it, without = (sepsis_deploys("5000", assume) for assume in ("markov", "nothing"))
-    return 0.05 < with_it < 0.9 and without < 0.05
+@says("gallery/sepsis.md", "5,000 patients are seldom enough, also with `--assume markov`")
+@says("results.md", "half of the episodes seldom show it")
+def more_patients_seldom_do() -> bool:
+    return max(sepsis_deploys("5000", assume) for assume in ("nothing", "markov")) < 0.1
