@@ -47,7 +47,7 @@ def ahead_of(log: str, name: str) -> dict[str, float]:
 
 
 def best_peer(log: str) -> str:
-    """Return the peer that ends highest compared with gamps, of those with the most logs."""
+    """Return the peer that ends highest, of those with at least half as many logs as any."""
     shared = {name: ahead_of(log, name) for name in rivals(log)}
     most = max(number["n"] for number in shared.values())
     often = [name for name, number in shared.items() if 2 * number["n"] >= most]
