@@ -64,6 +64,12 @@ def first_on(*, first: bool = True) -> str:
     return f"{', '.join(some)} and {last}" if some else last
 
 
+def ends(log: str, name: str) -> str:
+    """Return where a learner ends on the first log."""
+    row = cell(log, name)
+    return f"{row['each'][row['seeds'].index(0)]:,.0f}"
+
+
 def standing(log: str) -> str:
     """Say who is first on a log, and by how much."""
     name = best_peer(log)
