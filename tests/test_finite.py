@@ -86,11 +86,13 @@ def test_values_of_a_log_are_those_of_its_frequencies():
 
 
 def test_nothing_follows_an_end():
-    """Though in the same state others go on."""
+    """Though in the same state others go on. A state that was not seen is worth the mean of all."""
     ended, other = Episode([1, 2], [0], [1.0], [0.0], True), Episode([2, 0], [0], [5.0], [0.0])
     policy = Boltzmann(jnp.zeros((3, 1)), OneHot(3))
     fitted = fitted_table(policy, from_episodes([ended, other]), 0.9, OneHot(3), 3)
-    assert fitted.q_values[-1, :, 0].tolist() == [0.0, 1.0, 5.0]
+    one, two = 5.0 + 0.9 * 3.0, 5.0 + 0.9 * (1.0 + 5.0 + 0.9 * 3.0) / 2
+    expected = [[3.0, 1.0, 5.0], [(1 + one) / 2, 1.0, one], [(1 + two) / 2, 1.0, two]]
+    np.testing.assert_allclose(fitted.q_values[:, :, 0], expected)
 
 
 def test_the_table_is_distrusted_by_half_a_transition():

@@ -10,7 +10,7 @@ import truth
 from gamps import evaluation
 from gamps.envs import TwoTanks, collect, tanks
 from gamps.evaluation import StateRatios
-from gamps.evaluation.agreement import disagreement
+from gamps.evaluation.agreement import _in_errors, disagreement
 from gamps.evaluation.estimators import doubly_robust, evidence
 from gamps.evaluation.marginal import _Means, by_states, carrying
 from gamps.policies import LinearGaussianPolicy
@@ -119,13 +119,9 @@ def tank_log(key, hidden=False, **rest):
     return seen_by(collect(TwoTanks(), tanks.policy(), key, **rest), hidden)
 
 
-def both_cases(halves, hidden=False):
+def both_cases(log, hidden=False):
     policies = [pump(offset, hidden) for offset in (0.03, 0.06)]
-    known = {"behaviour": pump(0.0, hidden)}
-    return [
-        evaluation.markov_cases(policies, halves[1], tanks.DISCOUNT, **known),
-        evaluation.ladder_cases(policies, *halves, tanks.DISCOUNT, **known),
-    ]
+    return evaluation.markov_cases(policies, log, tanks.DISCOUNT, behaviour=pump(0.0, hidden))
 
 
 def test_means_of_states_are_believed_as_far_as_the_log_shows():
@@ -142,19 +138,12 @@ def test_means_of_states_are_believed_as_far_as_the_log_shows():
 
 
 def test_episodes_that_were_cut_off_are_judged_alike():
-    """Of four lengths, the longest of those to judge by longer than any to learn from."""
-    logs = [
-        tank_log(k, n=200, steps=t) for k, t in zip(jax.random.split(KEY), (10, 12), strict=True)
-    ]
-    logs = [
-        eqx.tree_at(
-            lambda one: one.mask, log,
-            log.mask & (jnp.arange(log.n_steps) < log.n_steps - 2 * (jnp.arange(200)[:, None] % 4)),
-        )
-        for log in logs
-    ]  # fmt: skip
-    markov, plain = both_cases(logs)
-    assert disagreement(markov, plain, 200) is None
+    """Of four lengths."""
+    log = tank_log(KEY, n=200, steps=12)
+    lengths = log.n_steps - 2 * (jnp.arange(200)[:, None] % 4)
+    log = eqx.tree_at(lambda one: one.mask, log, log.mask & (jnp.arange(log.n_steps) < lengths))
+    markov, plain = both_cases(log)
+    assert disagreement(markov, plain) is None
     for one in markov:
         assert np.isfinite(one.evidence.rho).all()
         assert evaluation.graded(one.log_ratios).ess > 0.75 * len(one.log_ratios) > 70
@@ -173,9 +162,25 @@ def test_where_something_is_hidden_estimates_disagree(hidden):
     """Of three Markov logs one may be doubted, two are 1 % likely; of three others all are."""
     doubted = []
     for key in jax.random.split(KEY, 3):
-        halves = [tank_log(k, hidden, n=200, steps=20) for k in jax.random.split(key)]
-        doubted.append(disagreement(*both_cases(halves, hidden), 200) is not None)
+        log = tank_log(key, hidden, n=200, steps=20)
+        doubted.append(disagreement(*both_cases(log, hidden)) is not None)
     assert sum(doubted) == 3 if hidden else sum(doubted) <= 1
+
+
+def test_episodes_of_a_group_are_one_observation():
+    one = np.random.default_rng(0).normal(0.3, size=50)
+    twice, groups = np.repeat(one, 2), np.repeat(np.arange(50), 2)
+    for fitted in (False, True):
+        apart = _in_errors(twice, 0 * twice, groups, fitted=fitted)
+        np.testing.assert_allclose(apart, _in_errors(one, 0 * one, None, fitted=fitted))
+
+
+def test_what_is_no_number_is_no_agreement():
+    markov, plain = both_cases(tank_log(KEY, n=50, steps=5))
+    assert disagreement(markov, plain) is None
+    rewards = np.full_like(plain[1].evidence.rewards, np.nan)
+    plain[1] = plain[1]._replace(evidence=plain[1].evidence._replace(rewards=rewards))
+    assert disagreement(markov, plain) is not None
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -186,7 +191,9 @@ def test_no_episode_is_judged_by_what_was_fitted_to_its_group(grouped):
     own = [0, 1] if grouped else [0]
     other = eqx.tree_at(lambda one: one.rewards, log, log.rewards.at[0].add(100.0))
     first, second = (
-        evaluation.markov_cases([pump(0.03, False)], one, tanks.DISCOUNT, groups=groups)[0].evidence
+        evaluation.markov_cases([pump(0.03, False)], one, tanks.DISCOUNT, groups=groups)[0][
+            0
+        ].evidence
         for one in (log, other)
     )
     np.testing.assert_array_equal(first.q_values[own], second.q_values[own])
@@ -201,7 +208,7 @@ def test_a_log_that_the_behaviour_made_in_part_has_no_base():
     foreign = log.behaviour_log_prob.at[0].add(-1.0)
     log = eqx.tree_at(lambda one: one.behaviour_log_prob, log, foreign)
     policies = [pump(0.03, False)]
-    case = evaluation.markov_cases(policies, log, tanks.DISCOUNT, behaviour=pump(0.0, False))[0]
+    (case,), _ = evaluation.markov_cases(policies, log, tanks.DISCOUNT, behaviour=pump(0.0, False))
     assert case.base is None
     assert case.improvement.numerators.shape[0] == 20
 
@@ -213,7 +220,7 @@ def test_estimates_by_states_have_no_bias():
     off = []
     for key in jax.random.split(KEY, 24):
         log = collected(whole, behaviour, 60, key)
-        (case,) = evaluation.markov_cases([policy], log, DISCOUNT)
+        (case,), _ = evaluation.markov_cases([policy], log, DISCOUNT)
         numbers = doubly_robust(case.evidence).numerators.sum(axis=1)
         off.append((numbers.mean() - exact) / (numbers.std(ddof=1) / np.sqrt(len(numbers))))
     assert abs(np.mean(off)) < 5 / np.sqrt(len(off))

@@ -51,11 +51,13 @@ def spibb(problem: Sepsis, log: Trajectories, least: int) -> np.ndarray:
 
 
 def verdict(problem: Sepsis, log: Trajectories, fresh: list[Trajectories]) -> dict[str, Any]:
-    """The default on half of a log, judged by fresh episodes; true gain of what was certified."""
+    """The default on half of a log, judged by fresh episodes; true gain of what was certified.
+
+    The expert is known, as to SPIBB.
+    """
     learned, _ = split(log, 0.5)
     task, _ = learned_task(jax.random.key(0), learned, 1.0)
-    start = estimation.fit(jax.random.key(0), learned, "choices")
-    start = estimation.recognised(start, learned)
+    start = problem.behaviour()
     outcome = learn(learned, task, start)
     before = problem.value(problem.expert)
     found: dict[str, Any] = {"learned": problem.value(problem.table(outcome.policy)) - before}

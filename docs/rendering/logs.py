@@ -69,6 +69,13 @@ def sepsis_verdicts() -> str:
     return table([*header, "false deploys", "bounds above the gain"], rows)
 
 
+def sepsis_deploys(size: str, assume: str) -> float:
+    """Return the share of judgements that say *deploy*."""
+    trainings = load("sepsis")["results"][size]["verdicts"]
+    words = [one["word"] for training in trainings for one in training.get(assume, [])]
+    return words.count("deploy") / len(words)
+
+
 def sepsis_limit(size: str, name: str) -> float:
     """Return the mean over logs of what `benchmarks.sepsis.limit` kept."""
     kept = load("sepsis-limit")["results"][size][name]

@@ -1,6 +1,6 @@
 """Claims about logs as people have them."""
 
-from rendering.logs import sepsis_gap
+from rendering.logs import sepsis_deploys, sepsis_gap
 from rendering.tables import load
 
 from claims.claim import says
@@ -35,19 +35,14 @@ def the_gain_is_small_beside_the_spread() -> bool:
     return 0.04 < gain / (p * (1 - p)) ** 0.5 < 0.07
 
 
-def sepsis_deploys(size: str, assume: str) -> float:
-    """The share of judgements that say deploy."""
-    trainings = load("sepsis")["results"][size]["verdicts"]
-    words = [one["word"] == "deploy" for training in trainings for one in training.get(assume, [])]
-    return sum(words) / max(len(words), 1)
-
-
 @says("gallery/sepsis.md", "Do not expect *deploy* from 500 patients")
-def few_patients_certify_nothing() -> bool:
-    return max(sepsis_deploys("500", assume) for assume in ("nothing", "markov")) < 0.01
+def few_patients_seldom_certify() -> bool:
+    return max(sepsis_deploys("500", assume) for assume in ("nothing", "markov")) < 0.1
 
 
-@says("gallery/sepsis.md", "5,000 patients are seldom enough, also with `--assume markov`")
-@says("results.md", "half of the episodes seldom show it")
-def more_patients_seldom_do() -> bool:
-    return max(sepsis_deploys("5000", assume) for assume in ("nothing", "markov")) < 0.1
+@says("results.md", "With 5,000 episodes and nothing assumed, bounds lie above the gain more often")
+def bounds_without_assumption_are_too_high_there() -> bool:
+    trainings = load("sepsis")["results"]["5000"]["verdicts"]
+    judged = [one for training in trainings for one in training["nothing"]]
+    above = [one for one in judged if one["gain"] is not None and one["low"] > one["gain"]]
+    return len(above) > len(judged) / 20

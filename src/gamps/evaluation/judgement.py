@@ -13,7 +13,7 @@ from gamps.evaluation.estimates import Assumption, Case, Estimate, FittedEvidenc
 from gamps.evaluation.guaranteed import guaranteed_gain, refuse_cut_off
 from gamps.evaluation.intervals import Interval, student
 from gamps.evaluation.ladder import Rung
-from gamps.evaluation.ladder_cases import fit_keys, ladder_cases, markov_cases
+from gamps.evaluation.ladder_cases import fit_keys, markov_cases
 from gamps.evaluation.ratio_sums import Terms, by_group
 from gamps.evaluation.simultaneous import critical_value
 from gamps.evaluation.support import FAIR, LIMITS, STATE_LIMITS, graded, tail
@@ -173,11 +173,12 @@ def evaluate(
     Args:
       policy: the policy to judge, with the noise that it acts with; or several policies, such as
         the ladder that `gamps.learn` returns.
-      learned: episodes to fit Q to; the policy may have been learned from them too. With "markov"
-        this Q serves for a check only.
-      held_out: episodes to judge by, which neither the policy nor Q has seen. They are in memory,
-        or in pieces such as `datasets.Shards`; all pieces are read. "markov" and the estimates that
-        the verdict does not rest on use a sample of the pieces.
+      learned: episodes to fit Q to; the policy may have been learned from them too. Not used with
+        "markov", except for other estimates.
+      held_out: episodes to judge by, which neither the policy nor Q has seen; with "markov" every Q
+        is fitted to some of them and judges others. They are in memory, or in pieces such as
+        `datasets.Shards`; all pieces are read. "markov" and the estimates that the verdict does not
+        rest on use a sample of the pieces.
       task: its discount, and the bounds on its return if declared. A model also needs its reward
         and termination.
       behaviour: the policy that made the log, if known; bounds are then narrower.
@@ -205,7 +206,8 @@ def evaluate(
     counted = counted_steps(max(learned.n_steps, longest), discount)
     learned, horizon = in_pieces(learned, counted), min(longest, counted)
     of_each: Sequence[Case | EpisodeNumbers]
-    refused, by_state = None, []
+    refused: Reason | None = None
+    by_state: list[Case] = []
     bounds = task.returns
     if bounds is None and task.rewards is not None:
         bounds = task.return_bounds(horizon if _shows_limit(pieces, longest) else None)
@@ -213,11 +215,11 @@ def evaluate(
         bounds = None
     if assume == "markov":
         some = first_steps(sample(SAMPLE), counted)
-        plain = ladder_cases(policies, learned, some, discount, behaviour=behaviour, seed=seed)
-        of_each = by_state = markov_cases(
+        by_state, by_history = markov_cases(
             policies, some, discount, behaviour=behaviour, groups=groups, seed=seed
         )
-        bounds, refused = None, disagreement(by_state, plain, learned.n_trajectories)
+        of_each, bounds = by_state, None
+        refused = disagreement(by_state, by_history, groups)
     else:
         fitted = FittedEvidence(fit_keys(seed), learned, discount, horizon)
         of_each = numbers_over(fitted, policies, pieces, behaviour)

@@ -176,7 +176,7 @@ def _crossed(
         return np.stack([each(case.improvement) for case in cases], axis=1)
 
     if assume == "markov":
-        return of(markov_cases(policies, log, discount, behaviour=behaviour, seed=seed))
+        return of(markov_cases(policies, log, discount, behaviour=behaviour, seed=seed)[0])
     parts, halves = _halves(log, seed)
     gains = np.zeros((log.n_trajectories, len(policies)))
     for rows, fitted_to, judged_by in zip(parts, halves[::-1], halves, strict=True):

@@ -12,7 +12,7 @@ from gamps.evaluation.verdict import ROBUST
 from gamps.policies import Policy
 from gamps.trajectories import Trajectories
 
-FOLDS = 5  # of the episodes to judge by, for ratios of states
+FOLDS = 5  # of the episodes to judge by, for Q and ratios of states
 
 
 def fit_keys(seed: int) -> tuple[jax.Array, jax.Array]:
@@ -53,12 +53,12 @@ def markov_cases(
     behaviour: Policy | None = None,
     groups: np.ndarray | None = None,
     seed: int = 0,
-) -> list[Case]:
-    """Return a case for each policy, with ratios of states.
+) -> tuple[list[Case], list[Case]]:
+    """Return a case for each policy with ratios of states, and with ratios of histories.
 
-    Both these and Q are fitted to held-out episodes of other groups than those that they judge. The
-    training part flatters a policy that was learned from it, and estimates with both from there
-    would be too high: only ratios of histories make up for any error of Q.
+    Ratios of states and every Q are fitted to held-out episodes of other groups than those that
+    they judge. The training part flatters a policy that was learned from it, and estimates with
+    both from there would be too high: only ratios of histories make up for any error of Q.
 
     Args:
       policies: policies that were chosen before anyone looked at the held-out episodes.
@@ -72,19 +72,24 @@ def markov_cases(
     if groups is not None:
         of = np.unique(groups, return_inverse=True)[1]
     folds = np.random.default_rng(seed).permutation(of.max() + 1)[of] % FOLDS
-    found: list[list[Case]] = []
+    found: list[tuple[list[Case], list[Case]]] = []
     rows = [np.flatnonzero(folds == k) for k in range(FOLDS) if (folds == k).any()]
     for own in rows:
         others = np.setdiff1d(np.arange(len(folds)), own)
         fitted_to, part = (jax.tree.map(lambda x, at=at: x[at], held_out) for at in (others, own))
         plain = ladder_cases(policies, fitted_to, part, discount, behaviour=behaviour, seed=seed)
         ratios = StateRatios(fit_keys(seed)[0], fitted_to)
-        found.append([
+        states = [
             case._replace(evidence=by_states(case.evidence, ratios(policy, part)), assume="markov")
             for case, policy in zip(plain, policies, strict=True)
-        ])  # fmt: skip
+        ]
+        found.append((states, plain))
     order = np.argsort(np.concatenate(rows))
-    return [_joined(cases, order) for cases in zip(*found, strict=True)]
+    states, histories = (
+        [_joined(cases, order) for cases in zip(*kind, strict=True)]
+        for kind in zip(*found, strict=True)
+    )
+    return states, histories
 
 
 def _joined(cases: Sequence[Case], order: np.ndarray) -> Case:

@@ -47,7 +47,8 @@ def fitted_table(
 ) -> FittedTable:
     """Average r + γ V̂(s') over the transitions of each pair, once for each step.
 
-    A pair that was never seen gets the mean of its state's other pairs, weighted by their counts.
+    A pair that was never seen gets the mean of its state's other pairs, weighted by their counts; a
+    state that was never seen gets the mean of all states, weighted alike.
 
     Args:
       policy: the policy to evaluate.
@@ -68,6 +69,7 @@ def fitted_table(
     rewards = np.bincount(pairs, np.asarray(log.rewards, np.float64)[mask], size) / n
     visits = counts.reshape(shape)
     shares = visits / np.maximum(visits.sum(axis=1, keepdims=True), 1)
+    new, of_all = shares.sum(axis=1) == 0, visits.sum(axis=1) / max(visits.sum(), 1)
     pi = np.asarray(_probabilities(policy, features, shape), np.float64)
     tables, v = [], np.zeros(shape[0])
     for _ in range(steps):
@@ -75,6 +77,7 @@ def fitted_table(
         q = q.reshape(shape)
         q = np.where(seen.reshape(shape), q, (shares * q).sum(axis=1, keepdims=True))
         v = (pi * q).sum(axis=1)
+        q[new] = v[new] = of_all @ v
         tables.append(q)
     return FittedTable(np.stack(tables), pi, features)
 
